@@ -1,62 +1,75 @@
-"""From the creation of a record to the committed file that holds it, beside Structured Streaming.
+"""From the creation of a record to the committed file that holds it, beside PyFlink and Structured Streaming.
 
-    python benchmarks/latency.py                            1,000 records/s, interval 300 ms, about five minutes
+    python benchmarks/latency.py                                                    interval 300 ms, quiet: ten minutes
+    python benchmarks/latency.py --intervals 50,100,300,1000 --busy 0,50,100        two hours
     python benchmarks/latency.py --seconds 30 --systems penstock
 
-A process of its own makes the records (programs/feeder.py) and stamps each with the time. Both jobs read them from a
-socket, key them by number modulo 1,000, count them by key in a stateful operator written in Python, and write each
-record with its count to files, on two cores. Penstock runs with a checkpoint interval of 300 ms, Structured Streaming
-with a processing-time trigger of 300 ms, and with both of its stateful operators for Python.
+A process of its own makes 1,000 records a second (programs/feeder.py) and stamps each with the time. All jobs read
+them from a socket, key them by number modulo 1,000, count them by key in a stateful operator written in Python, and
+write each record with its count to files, on two cores. Penstock and PyFlink make a checkpoint at each interval
+(PyFlink's process mode with a bundle time of 10 ms), Structured Streaming has a processing-time trigger of that length,
+and both of its stateful operators for Python.
 
-A record's latency ends when the file that holds it counts: for Penstock when the file appears under its final name, for
-Spark when its batch stands in `_spark_metadata`, which is what makes the files of a batch part of the table. Both
-moments are read from the change times of these files, later, so that nobody looks on meanwhile. The first seconds,
-while the JVM starts and warms up and the backlog goes, do not count.
+A record's latency ends when the file that holds it counts: for Penstock and PyFlink when the file appears under its
+final name, for Spark when its batch stands in `_spark_metadata`, which is what makes the files of a batch part of the
+table. Both moments are read from the change times of these files, later, so that nobody looks on meanwhile. The first
+seconds, while the JVM starts and warms up and the backlog goes, do not count. `--busy 50` lets another process take
+half of the processors' time, if it gets it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
-from environments import CACHE, HERE, Environment, prepare
+from environments import CACHE, HERE, UnavailableError, prepare
 from figures import Figures
 from measure import _kill_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-INTERVAL_MS = 300
 RATE = 1_000
 #: From the start of the program: what is created before this does not count.
 WARM_UP_S = 40
-SYSTEMS = ("penstock", "transformWithState", "applyInPandasWithState")
+#: The environment of each system, its program, and what the program gets behind the interval.
+SYSTEMS = {
+    "penstock": ("penstock", "penstock_latency.py", ()),
+    "PyFlink, thread mode": ("pyflink", "pyflink_latency.py", ("thread",)),
+    "PyFlink, process mode": ("pyflink", "pyflink_latency.py", ("process",)),
+    "Structured Streaming, transformWithState": ("pyspark", "spark_latency.py", ("transformWithState",)),
+    "Structured Streaming, applyInPandasWithState": ("pyspark", "spark_latency.py", ("applyInPandasWithState",)),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
     """What one system showed, in seconds."""
 
-    records: int
     p50: float
+    p95: float
     p99: float
-    #: Between two commits.
-    period: float
+
+    def __str__(self) -> str:
+        return f"p50 {self.p50 * 1000:,.0f} ms, p95 {self.p95 * 1000:,.0f} ms, p99 {self.p99 * 1000:,.0f} ms"
 
 
-def measure(system: str, seconds: float) -> Latency:
+def measure(system: str, seconds: float, interval_ms: int, busy: int) -> Latency:
     """Run one system and return its latencies."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+    with others(busy), tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         directory = Path(folder)
         feeder = subprocess.Popen(
             [sys.executable, HERE / "programs" / "feeder.py", str(RATE), str(WARM_UP_S + seconds + 10)],
@@ -66,23 +79,36 @@ def measure(system: str, seconds: float) -> Latency:
             assert feeder.stdout is not None
             plain, replay = (feeder.stdout.readline().strip() for _ in range(2))
             start = time.time()
-            _run_program(system, replay if system == "penstock" else plain, directory, WARM_UP_S + seconds)
+            _run_program(system, replay if system == "penstock" else plain, directory, WARM_UP_S + seconds, interval_ms)
         finally:
             feeder.kill()
             feeder.wait()
-        committed = _penstock_commits(directory) if system == "penstock" else _spark_commits(directory)
+        committed = _spark_commits(directory) if SYSTEMS[system][0] == "pyspark" else _named_files(directory)
         return _latency(list(committed), start + WARM_UP_S, seconds)
 
 
-def _run_program(system: str, port: str, directory: Path, seconds: float) -> None:
-    environment: Environment
-    if system == "penstock":
-        environment, program, options = prepare("penstock"), "penstock_latency.py", ()
-    else:
-        environment, program, options = prepare("pyspark"), "spark_latency.py", (system,)
+@contextmanager
+def others(busy: int) -> Iterator[None]:
+    """Let other processes want a share of the processors' time, in percent."""
+    share = busy / 100 * (os.cpu_count() or 1)
+    spin = "import sys, time\nwhile True:\n end = time.thread_time() + 0.01 * float(sys.argv[1])\n"
+    spin += " while time.thread_time() < end: pass\n time.sleep(0.01 * (1 - float(sys.argv[1])))"
+    parts = [min(1.0, share - number) for number in range(math.ceil(share))]
+    processes = [subprocess.Popen([sys.executable, "-c", spin, str(part)]) for part in parts]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _run_program(system: str, port: str, directory: Path, seconds: float, interval_ms: int) -> None:
+    name, program, options = SYSTEMS[system]
+    environment = prepare(name)
     log = CACHE / "logs" / f"latency-{system}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [environment.python, HERE / "programs" / program, port, directory, seconds, INTERVAL_MS, *options]
+    command = [environment.python, HERE / "programs" / program, port, directory, seconds, interval_ms, *options]
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(part) for part in command],
@@ -98,7 +124,7 @@ def _run_program(system: str, port: str, directory: Path, seconds: float) -> Non
         raise RuntimeError(reason)
 
 
-def _penstock_commits(directory: Path) -> Iterator[tuple[Path, float]]:
+def _named_files(directory: Path) -> Iterator[tuple[Path, float]]:
     """Yield each file with the time at which it appeared."""
     for path in (directory / "out").rglob("part-*"):
         yield path, path.stat().st_ctime
@@ -119,41 +145,41 @@ def _spark_commits(directory: Path) -> Iterator[tuple[Path, float]]:
 
 def _latency(files: list[tuple[Path, float]], begin: float, seconds: float) -> Latency:
     latencies: list[float] = []
-    commits: set[float] = set()
     for path, at in files:
         for line in path.read_text().splitlines():
             created = int(line.split(",")[1]) / 1e9
             if begin <= created < begin + seconds - 5:  # what came last may not have been committed any more
                 latencies.append(at - created)
-                commits.add(round(at, 2))
     wanted = int((seconds - 5) * RATE)
     assert abs(len(latencies) - wanted) < 0.02 * wanted, f"{len(latencies)} records of {wanted} were committed"
     cuts = quantiles(latencies, n=100)
-    return Latency(len(latencies), cuts[49], cuts[98], seconds / max(1, len(commits)))
+    return Latency(cuts[49], cuts[94], cuts[98])
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="seconds that count, after the warm-up (60)")
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=", ".join(SYSTEMS))
-    parser.add_argument("--rounds", type=int, default=1, help="of all systems, one after the other (1)")
+    parser.add_argument(
+        "--systems", default="all", help=f"beginnings of names, separated by commas: {'; '.join(SYSTEMS)}"
+    )
+    parser.add_argument("--intervals", type=_numbers, default=[300], help="of checkpoints, in milliseconds (300)")
+    parser.add_argument("--busy", type=_numbers, default=[0], help="percent of the processors that others want (0)")
     arguments = parser.parse_args()
-    figures = Figures(f"Latency at {RATE:,} records/s, interval {INTERVAL_MS} ms")
-    best: dict[str, list[Latency]] = {}
-    for _ in range(arguments.rounds):
-        for system in arguments.systems.split(","):
-            best.setdefault(system, []).append(measure(system, arguments.seconds))
-            shutil.rmtree(CACHE / "tmp", ignore_errors=True)
-    ours = min((each.p50 for each in best.get("penstock", ())), default=None)
-    for system, found in best.items():
-        each = min(found, key=lambda latency: latency.p50)
-        value = f"p50 {each.p50 * 1000:.0f} ms, p99 {each.p99 * 1000:.0f} ms, {each.records:,} records"
-        if system == "penstock" or ours is None:
-            figures.add("Penstock" if system == "penstock" else system, value)
-            continue
-        first = min(best["penstock"], key=lambda latency: latency.p50)
-        ahead = first.p50 < each.p50 and first.p99 < each.p99
-        figures.add(f"Structured Streaming, {system}", value, "Penstock ahead", met=ahead)
+    wanted = tuple(arguments.systems.split(",")) if arguments.systems != "all" else ("",)
+    figures = Figures(f"Latency at {RATE:,} records/s")
+    for interval_ms, busy in product(arguments.intervals, arguments.busy):
+        for system in SYSTEMS:
+            if system.startswith(wanted):
+                try:
+                    found = str(measure(system, arguments.seconds, interval_ms, busy))
+                except (AssertionError, RuntimeError, UnavailableError) as error:  # one that cannot keep up is a result
+                    found = str(error)
+                figures.add(f"{interval_ms} ms, {busy} % taken by others, {system}", found)
+                shutil.rmtree(CACHE / "tmp", ignore_errors=True)
     return figures.show()
 
 

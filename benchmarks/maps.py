@@ -86,7 +86,7 @@ class Subtask:
         key, many = self.key, self.many
         for place, entry in enumerate(entries):
             if place % BATCH == 0:
-                self.store.make_room()
+                self.store.free_memory()
             if many:
                 key.normal = key.key = entry
             call(0 if many else entry)

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv
 from tests.kit import leaks
 
-from penstock.common.interrupts import _Heard
+from penstock.common.interrupts import _Noted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -42,7 +42,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup() -> None:
     """Forget the deaths that an earlier test has played, see `CrashError`."""
-    _Heard.came = False
+    _Noted.came = False
 
 
 @pytest.hookimpl(wrapper=True)

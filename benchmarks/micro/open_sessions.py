@@ -61,7 +61,7 @@ class Subtask:
             self.files.checkpoint()
 
     def process(self, batch: RowBatch) -> None:
-        self.operator.make_room()
+        self.operator.free_memory()
         for _, out in self.operator.process(batch, 0):
             self.fired += len(out)
 

@@ -68,7 +68,7 @@ def set_timers(files: Checkpoints, count: int) -> int:
     for first in range(0, count, EPOCH):
         for number in range(first, min(first + EPOCH, count)):
             if number % BATCH == 0:
-                files.store.make_room()
+                files.store.free_memory()
             timer = choose.randrange(count * 10), f"session-{number}", (number, number + 7)
             assert timers.register(*timer)
             if number % 10 == 0:
@@ -84,7 +84,7 @@ def fire(files: Checkpoints) -> int:
     """Fire all timers in order, and return how many there are."""
     fired, last = 0, -1
     for timestamp, *_ in files.store.timers("event-time").pop_due(1 << 60):
-        files.store.make_some_room()
+        files.store.free_memory_if_full()
         assert timestamp >= last
         last, fired = timestamp, fired + 1
     files.checkpoint()

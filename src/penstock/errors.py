@@ -85,7 +85,7 @@
     │   │   ├── KafkaRecordError                a record that cannot be deserialized, or not be written
     │   │   ├── KafkaTopicError                 a topic or a partition does not exist, or no longer
     │   │   └── KafkaTransactionError           a transaction cannot be made
-    │   ├── KeptStreamError                 what a program kept of a stream is gone or damaged
+    │   ├── CachedStreamError                 what a program kept of a stream is gone or damaged
     │   ├── LakeTableError                  a table of Delta Lake or Iceberg cannot be read or written
     │   │   ├── ExpiredSnapshotError            snapshots that were to be read have expired
     │   │   └── UnsupportedTableError           it has something that its connector does not support
@@ -164,7 +164,7 @@ from penstock._errors.databases import (
 )
 from penstock._errors.files import (
     BucketNameError,
-    KeptStreamError,
+    CachedStreamError,
     LostCommittableError,
     RecordFieldError,
     RecordValueError,
@@ -289,6 +289,7 @@ __all__ = [
     "AggregationError",
     "BatchColumnsError",
     "BucketNameError",
+    "CachedStreamError",
     "ChangedProgramError",
     "CheckpointClaimedError",
     "CheckpointExpiredError",
@@ -337,7 +338,6 @@ __all__ = [
     "KafkaRecordError",
     "KafkaTopicError",
     "KafkaTransactionError",
-    "KeptStreamError",
     "KeyEncodingError",
     "KeyRequiredError",
     "LakeTableError",

@@ -1,4 +1,4 @@
-"""The long tests, one case after the other: seeded, resumable, and at the end a dated table for docs/benchmarks/campaign.md.
+"""The long tests, one case after the other: seeded, resumable, and at the end a table for docs/benchmarks/campaign.md.
 
 Usage: run.py [--seed N] [--only WORD] [--fresh]
 

@@ -113,7 +113,7 @@ class Life:
         before = self.checkpoints()
         self.wait_for("more checkpoints", lambda: self.checkpoints() > before + 1)
 
-    def hurry(self) -> None:
+    def run_without_pauses(self) -> None:
         """Let the job go on without pauses."""
         (self.notes / "go").touch()
 

@@ -75,7 +75,7 @@ def test_killed_executor_leaves_an_entry_in_the_failure_history(hosts: Standalon
         life.passes(1000)
         send(hosts.hosts[0].executors(), signal.SIGKILL)
         life.wait_for("the loss", lambda: "ExecutorLost" in life.log or "is lost" in life.log)
-        life.hurry()
+        life.run_without_pauses()
         failures = life.end()["failures"]
     (lost,) = {reason for reason, _ in failures if reason.startswith("ExecutorLostError")}
     assert "137" in lost
@@ -89,7 +89,7 @@ def test_with_one_failure_allowed_for_a_task_the_epoch_runs_again_and_no_restart
         life.passes(1000)
         life.lose_a_worker()
         life.wait_for("the loss of an epoch", lambda: "runs again" in life.log)
-        life.hurry()
+        life.run_without_pauses()
         failures = life.end()["failures"]
     assert failures
     assert not any(counted for _, counted in failures)
@@ -100,7 +100,7 @@ def test_task_that_spark_runs_again_stands_in_the_failure_history(hosts: Standal
         life.passes(1000)
         life.lose_a_worker()
         life.wait_for("a task that runs again", lambda: "Spark ran the task of slot" in life.log)
-        life.hurry()
+        life.run_without_pauses()
         failures = life.end()["failures"]
     assert any(reason.startswith("TaskRetriedError") for reason, _ in failures)
     assert not any(counted for _, counted in failures)
@@ -115,7 +115,7 @@ def test_speculative_copies_of_tasks_double_nothing(hosts: Standalone, server: S
             time.sleep(3)
             send(stopped, signal.SIGCONT)
             time.sleep(1)
-        life.hurry()
+        life.run_without_pauses()
         assert not any(counted for _, counted in life.end()["failures"])
 
 
@@ -126,7 +126,7 @@ def test_executor_that_is_slow_but_alive_costs_time_and_nothing_else(hosts: Stan
         send(slow, signal.SIGSTOP)
         time.sleep(15)
         send(slow, signal.SIGCONT)
-        life.hurry()
+        life.run_without_pauses()
         assert not any(counted for _, counted in life.end()["failures"])
 
 
@@ -137,7 +137,7 @@ def test_executor_that_was_given_up_and_lives_on_changes_nothing(hosts: Standalo
         send(slow, signal.SIGSTOP)
         life.wait_for("the loss", lambda: "is lost" in life.log)
         send(slow, signal.SIGCONT)
-        life.hurry()
+        life.run_without_pauses()
         failures = life.end()["failures"]
     assert any(reason.startswith("ExecutorLostError") for reason, _ in failures)
     assert not any(counted for _, counted in failures)
@@ -152,7 +152,7 @@ def test_decommissioned_host_hands_its_work_over_and_is_no_failure(hosts: Standa
         leaving.decommission()
         life.wait_for("the end of its executor", lambda: not leaving.executors())
         hosts.lose_host(leaving)
-        life.hurry()
+        life.run_without_pauses()
         failures = life.end()["failures"]
     assert not any(reason.startswith("ExecutorLostError") for reason, _ in failures), failures
     assert not any(counted for _, counted in failures)
@@ -165,7 +165,7 @@ def test_master_that_is_started_again_is_no_failure(hosts: Standalone, server: S
         life.passes(2000)  # executors and driver do without it
         hosts.start_master()
         hosts.wait_for(len(hosts.hosts))
-        life.hurry()
+        life.run_without_pauses()
         assert life.end()["failures"] == []
 
 
@@ -175,5 +175,5 @@ def test_driver_that_was_cut_off_for_a_minute_goes_on(hosts: Standalone, server:
         life.signal_driver(signal.SIGSTOP)  # nothing comes from it, and what is sent to it has no answer
         time.sleep(SILENCE_S)
         life.signal_driver(signal.SIGCONT)
-        life.hurry()
+        life.run_without_pauses()
         assert not any(counted for _, counted in life.end()["failures"])

@@ -57,7 +57,7 @@ def test_life_with_kills_of_all_that_can_be_killed_loses_nothing(
             time.sleep(dice.uniform(3, 12))
             if life.driver.poll() is None:
                 killed.append(kill(life, dice))
-        life.hurry()
+        life.run_without_pauses()
         life.end()
     except AssertionError as error:
         error.add_note(f"killed: {', '.join(killed)}")

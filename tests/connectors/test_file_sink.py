@@ -206,7 +206,7 @@ def test_parts_of_one_bucket_from_two_writers_become_one_open_and_one_finished(t
     assert sorted(path.read_text() for path in visible(tmp_path)) == ["a\nc\n", "b\n"]
 
 
-def test_segments_name_job_checkpoint_and_attempt_so_that_orphans_are_found(tmp_path: Path) -> None:
+def test_segments_name_job_checkpoint_and_attempt_so_that_leftovers_are_found(tmp_path: Path) -> None:
     sink = builder_for(tmp_path).build()
     context = TestWriterContext(job_id="ab12", checkpoint_id=7, attempt_token="t0ken")
     epoch_of(writer_for(sink, [0], context=context), "a")

@@ -26,7 +26,7 @@ from tests.kit.frames import frame_of
 from tests.kit.program import Program
 
 from penstock._connectors.files.staging import segment_name, sink_name
-from penstock._engine.caches.place import KEPT, cache_directory
+from penstock._engine.caches.place import CACHES, cache_directory
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.epochs import execution as epochs
@@ -74,8 +74,8 @@ def kind_of(place: Path, path: Path) -> str | None:
             found = "the mark, and the start order"
         case ("checkpoints", _, "shared", name):
             found = "undelivered output" if name.endswith(".out") else "state files"
-        case ("checkpoints", ".kept", *_, name) if name != "lock":
-            found = "kept streams"
+        case ("checkpoints", ".caches", *_, name) if name != "lock":
+            found = "cached streams"
         case ("checkpoints", _, "frames", *_):
             found = "data frames"
         case ("checkpoints", _, "blobs", *_):
@@ -278,7 +278,7 @@ class Experiment:
         #: What a program keeps that lives, and what one that is dead has left.
         self.kept = cache_directory(str(place / "checkpoints"), {})
         self.kept.storage.put("writing/0", b"kept")
-        self.dead = place / "checkpoints" / KEPT / f"{Path(self.kept.storage.full_path('')).name}dead"
+        self.dead = place / "checkpoints" / CACHES / f"{Path(self.kept.storage.full_path('')).name}dead"
         self.dead.mkdir()
         (self.dead / "lock").touch()
         (self.dead / "0").write_text("left")

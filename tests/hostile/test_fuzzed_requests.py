@@ -18,10 +18,10 @@ from tests.hostile.fuzzing import fuzzed, inside, odd_text, odd_values
 from tests.hostile.hostile_requests import DIRECTORIES, METHODS, PATHS
 from tests.unit.rest.fakes import COUNTED, JOB, READ, Api, FakeControl, job
 
-from penstock._engine.rest.access import AccessPolicy, FailureDelays, Role
+from penstock._engine.rest.access import AccessPolicy, Role
 from penstock._engine.rest.app import ROUTES, make_app
 from penstock._engine.rest.directories import DirectoryPolicy, Disposals, JobPlaces
-from penstock._engine.rest.guard import Guard
+from penstock._engine.rest.guard import FailureDelays, Guard
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
 from penstock.errors import PenstockError

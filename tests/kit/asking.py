@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from heapq import merge
 from operator import itemgetter
@@ -140,6 +141,97 @@ class Process:
     def end(self, *, incremental: bool = True) -> OperatorSnapshot:
         """End the epoch; whoever begins the next one says whether its checkpoint has completed."""
         return self.harness.snapshot(incremental=incremental, completes=False)
+
+
+class OneState:
+    """A function with one state, and its checkpoints.
+
+    Args:
+        descriptor: Describes the state.
+        directory: The disks of its hosts; None for state that is in memory whole.
+        memory_bytes: The memory for state.
+    """
+
+    def __init__(self, descriptor: Any, directory: Path | None = None, memory_bytes: int | None = None) -> None:
+        self.descriptor, self.directory, self.memory_bytes = descriptor, directory, memory_bytes
+        #: The newest checkpoint, once there is one.
+        self.snapshots: list[OperatorSnapshot] = []
+        self.hosts = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start the function on another host, which has nothing but the newest checkpoint."""
+        self.hosts += 1
+        disk = self.directory and self.directory / str(self.hosts)
+        self.process = Process([self.descriptor], disk, self.memory_bytes)
+        self.process.begin(self.snapshots)
+
+    def of(self, key: Any) -> Any:
+        """Return the state of a key, whose methods are called in a record of that key."""
+        return _StateOf(self.process, key, self.descriptor.get_name())
+
+    def within(self, key: Any, what: Callable[[Any], Any]) -> Any:
+        """Return what something gives that is done to the state within one record of a key."""
+        return self.process.at(key, lambda states, _: what(states[self.descriptor.get_name()]))
+
+    def keys_with_value(self) -> list[Any]:
+        """Return the keys that have a value, in no order."""
+        found: list[Any] = []
+        self.process.everywhere({self.descriptor: lambda key, _state, name: found.append(key)})
+        return found
+
+    def commit(self, *, counts: bool = True, incremental: bool = True, anew: bool = False) -> int:
+        """End the epoch and begin the next one.
+
+        Args:
+            counts: Whether the checkpoint completes; else the next epoch begins where this one has begun.
+            incremental: Whether the checkpoint refers to the one before.
+            anew: Whether the next epoch runs on another host.
+
+        Returns:
+            The bytes that the epoch has added to the checkpoint.
+        """
+        taken = self.process.end(incremental=incremental)
+        before = self.snapshots[0].lineage if self.snapshots else ()
+        if counts:
+            self.snapshots = [taken]
+        if anew or not self.snapshots:
+            self.start()
+        else:
+            self.process.begin(self.snapshots)
+        return sum(handle.size for handle in taken.lineage if handle not in before)
+
+
+class _StateOf:
+    def __init__(self, process: Process, key: Any, name: str) -> None:
+        self._process, self._key, self._name = process, key, name
+
+    def _call(self, method: str, *args: Any) -> Any:
+        """Call a method in a record; an iterator is gone through there."""
+
+        def call(states: dict[str, Any], _: Any) -> Any:
+            given = getattr(states[self._name], method)(*args)
+            return list(given) if isinstance(given, Iterator) else given
+
+        return self._process.at(self._key, call)
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return partial(self._call, method)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._call("__iter__"))
+
+    def __contains__(self, item: Any) -> bool:
+        return self._call("__contains__", item)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._call("__getitem__", item)
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        self._call("__setitem__", item, value)
+
+    def __delitem__(self, item: Any) -> None:
+        self._call("__delitem__", item)
 
 
 class Subtasks:

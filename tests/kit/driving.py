@@ -12,7 +12,7 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
 from penstock.common.configuration import Configuration
-from penstock.common.interrupts import _Heard
+from penstock.common.interrupts import _Noted
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class CrashError(KeyboardInterrupt):
 
     def __init__(self) -> None:
         super().__init__()
-        _Heard.came = True  # as Ctrl-C, which no guard takes for an error of user code
+        _Noted.came = True  # as Ctrl-C, which no guard takes for an error of user code
 
 
 class EnoughError(Exception):

@@ -189,7 +189,7 @@ def test_a_crash_between_finish_and_the_end_of_the_job_repeats_or_keeps_what_was
     assert len(HEARD) == heard if committed else HEARD[heard:] == ["threes", "last", "map"]
 
 
-def test_an_epoch_that_is_lost_behind_finish_runs_again_with_functions_that_have_not_heard_of_an_end(
+def test_an_epoch_that_is_lost_behind_finish_runs_again_with_functions_that_were_not_notified_of_an_end(
     jobs: Jobs, settings: dict[str, str]
 ) -> None:
     run = jobs.make(threes, settings=settings | RESTARTS)

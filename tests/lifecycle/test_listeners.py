@@ -30,7 +30,7 @@ ACKNOWLEDGED: list[int] = []
 
 
 @pytest.fixture(autouse=True)
-def nothing_heard() -> None:
+def nothing_notified() -> None:
     LIVES.clear()
     ACKNOWLEDGED.clear()
 
@@ -83,7 +83,7 @@ class Acknowledges(MapFunction, CheckpointedFunction, CheckpointListener):
         self.pending = [item for item in self.pending if item[0] > checkpoint_id]
 
 
-def heard(life: list[Any]) -> list[int]:
+def notified(life: list[Any]) -> list[int]:
     return [call for call in life if isinstance(call, int)]
 
 
@@ -113,7 +113,7 @@ def last_checkpoint(run: Run) -> int:
 
 @ENDS
 @pytest.mark.behaviour(38, 42)
-def test_function_hears_of_each_checkpoint_once_and_of_the_last_one_before_it_is_closed(
+def test_function_is_notified_of_each_checkpoint_once_and_of_the_last_one_before_it_is_closed(
     jobs: Jobs, ending: Ending
 ) -> None:
     run = jobs.make(listening)
@@ -121,13 +121,13 @@ def test_function_hears_of_each_checkpoint_once_and_of_the_last_one_before_it_is
     assert len(completed(run)) > 3
     for subtask in (0, 1):
         [life] = LIVES[subtask]
-        assert heard(life) == completed(run)
+        assert notified(life) == completed(run)
         assert life[-2:] == [last_checkpoint(run), "close"]
 
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_ids_rise_for_each_object_and_someone_hears_of_each_checkpoint_in_whatever_process(
+def test_ids_rise_for_each_object_and_someone_is_notified_of_each_checkpoint_in_whatever_process(
     jobs: Jobs, ending: Ending
 ) -> None:
     run = Run(lambda env: listening(Place(env, jobs.out)), jobs.place, jobs.monkeypatch, workers=3)
@@ -135,8 +135,8 @@ def test_ids_rise_for_each_object_and_someone_hears_of_each_checkpoint_in_whatev
     assert set(LIVES) == {0, 1}
     for lives in LIVES.values():
         assert len(lives) > 1
-        assert all(heard(life) == sorted(set(heard(life))) for life in lives)
-        assert sorted(number for life in lives for number in heard(life)) == completed(run)
+        assert all(notified(life) == sorted(set(notified(life))) for life in lives)
+        assert sorted(number for life in lives for number in notified(life)) == completed(run)
         assert all(life.count("close") == 1 for life in lives)
 
 
@@ -164,7 +164,7 @@ def test_what_waits_in_files_is_acknowledged_to_the_last_record(jobs: Jobs) -> N
 
 
 @pytest.mark.behaviour(42)
-def test_subtask_that_finishes_hears_of_that_with_the_next_epoch_of_the_others(jobs: Jobs) -> None:
+def test_subtask_that_finishes_is_notified_of_that_with_the_next_epoch_of_the_others(jobs: Jobs) -> None:
     def build(place: Place) -> None:
         place.write(place.numbers(SHORT, NUMBERS).map(Listens()).set_parallelism(2))
 
@@ -176,7 +176,7 @@ def test_subtask_that_finishes_hears_of_that_with_the_next_epoch_of_the_others(j
         if any(ack.subtask == 0 and ack.finished for ack in publish.acks)
     )
     assert finished < last_checkpoint(run)
-    assert [heard(life)[-1] for lives in (LIVES[0], LIVES[1]) for life in lives] == [finished, last_checkpoint(run)]
+    assert [notified(life)[-1] for lives in (LIVES[0], LIVES[1]) for life in lives] == [finished, last_checkpoint(run)]
     [notification] = run.of(do.NotifyListeners)
     assert {subtask for _, subtask in notification.epoch.dispatches} == {1}
 
@@ -190,7 +190,7 @@ def test_job_in_which_nobody_listens_runs_no_epoch_for_that(jobs: Jobs, ending: 
 
 
 @pytest.mark.behaviour(16, 42)
-def test_function_that_had_finished_before_a_restore_hears_nothing(jobs: Jobs) -> None:
+def test_function_that_had_finished_before_a_restore_is_notified_of_nothing(jobs: Jobs) -> None:
     def build(place: Place) -> None:
         place.write(place.numbers(SHORT, name="short").map(Listens()), "short")
         place.write(place.numbers(NUMBERS))
@@ -208,8 +208,8 @@ def test_error_on_hearing_of_a_checkpoint_restarts_the_job_from_that_checkpoint(
     assert run.to_its_end().status is JobStatus.FINISHED
     assert run.loop.coordinator.state.progress.restarts == 1
     failed, after = LIVES[0]
-    assert heard(failed) == [2, 3]
-    assert heard(after) == completed(run)[2:]
+    assert notified(failed) == [2, 3]
+    assert notified(after) == completed(run)[2:]
     # What lay before the checkpoint is not read again.
     assert [failed.count("map"), after.count("map")] == [4, RECORDS - 4]
     assert jobs.published == {"out": dict.fromkeys(NUMBERS, 1)}
@@ -227,7 +227,7 @@ def test_error_on_hearing_of_the_last_checkpoint_leaves_it_valid(jobs: Jobs) -> 
     run = again.make(failing_at(last), settings=RESTARTS)
     assert run.to_its_end().status is JobStatus.FINISHED
     assert run.loop.coordinator.state.progress.restarts == 1
-    assert [heard(life)[-1] for life in LIVES[0]] == [last]
+    assert [notified(life)[-1] for life in LIVES[0]] == [last]
     assert last_checkpoint(run) == last
     assert again.published == {"out": dict.fromkeys(NUMBERS, 1)}
 
@@ -251,7 +251,7 @@ def test_error_on_hearing_of_a_stops_checkpoint_fails_the_call_and_the_stop_come
 
 
 @pytest.mark.behaviour(42)
-def test_object_that_runs_a_void_epoch_again_hears_that_it_came_to_nothing(jobs: Jobs) -> None:
+def test_object_that_runs_a_void_epoch_again_is_notified_that_it_came_to_nothing(jobs: Jobs) -> None:
     run = jobs.make(listening)
     run_epoch, lost = run.runner.run, iter([4])
 
@@ -266,8 +266,8 @@ def test_object_that_runs_a_void_epoch_again_hears_that_it_came_to_nothing(jobs:
     assert run.loop.coordinator.state.progress.restarts == 0
     for subtask in (0, 1):
         before, after = LIVES[subtask]
-        assert heard(before) == [2, 3]
-        assert heard(after) == [3, -4, *completed(run)[2:]]
+        assert notified(before) == [2, 3]
+        assert notified(after) == [3, -4, *completed(run)[2:]]
 
 
 def test_epoch_of_notices_that_is_lost_runs_again(jobs: Jobs) -> None:
@@ -285,7 +285,7 @@ def test_epoch_of_notices_that_is_lost_runs_again(jobs: Jobs) -> None:
     run.runner.run = lose_once  # type: ignore[method-assign]
     assert run.to_its_end().status is JobStatus.FINISHED
     last = last_checkpoint(run)
-    assert [heard(life)[-1:] for life in LIVES[0]] == [[last], [last]]
+    assert [notified(life)[-1:] for life in LIVES[0]] == [[last], [last]]
     assert all(life[-1] == "close" for life in LIVES[0])
 
 
@@ -351,7 +351,7 @@ class ListeningSource(GatedSource):
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_reader_that_listens_hears_of_the_last_checkpoint(jobs: Jobs, ending: Ending) -> None:
+def test_reader_that_listens_is_notified_of_the_last_checkpoint(jobs: Jobs, ending: Ending) -> None:
     def build(place: Place) -> None:
         source = ListeningSource(list(NUMBERS), happened_in=str(place.folder), gate=None)
         place.write(place.env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers"))
@@ -363,7 +363,7 @@ def test_reader_that_listens_hears_of_the_last_checkpoint(jobs: Jobs, ending: En
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_enumerator_hears_of_every_checkpoint_and_of_the_last_one_before_it_is_closed(
+def test_enumerator_is_notified_of_every_checkpoint_and_of_the_last_one_before_it_is_closed(
     jobs: Jobs, ending: Ending
 ) -> None:
     told: list[int] = []

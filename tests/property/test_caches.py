@@ -49,11 +49,11 @@ def step(name: str, env: StreamExecutionEnvironment, cached: Any, records: list[
         case "invalidate":
             cached.invalidate()
         case "damage a file":
-            for path in [path for path in sorted(place.glob(".kept/*/*/*")) if path.is_file()][:1]:
+            for path in [path for path in sorted(place.glob(".caches/*/*/*")) if path.is_file()][:1]:
                 data = path.read_bytes()
                 path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         case _:
-            files = sorted(path for path in place.glob(".kept/*/*/*") if path.is_file())
+            files = sorted(path for path in place.glob(".caches/*/*/*") if path.is_file())
             for path in files if name == "lose all" else files[:1]:
                 path.unlink()
 

@@ -143,7 +143,7 @@ class Pace:
         self._most_ms = 2 * INTERVAL_MS
         self.epochs = 0
 
-    def saw(self, instruction: do.Instruction) -> None:
+    def on_instruction(self, instruction: do.Instruction) -> None:
         if isinstance(instruction, do.ReportFailure):
             self._most_ms = RESTART_MS + 2 * INTERVAL_MS
         elif isinstance(instruction, do.RunEpoch):
@@ -206,7 +206,7 @@ class Life:
 
         def watched(instruction: do.Instruction) -> None:
             HAND.may_turn(0.1)
-            pace.saw(instruction)
+            pace.on_instruction(instruction)
             step = next(steps)
             if step == at and what == "kill":
                 raise CrashError

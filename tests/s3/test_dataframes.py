@@ -35,7 +35,7 @@ def test_frame_goes_through_s3_and_back_and_nothing_of_it_stays(
             result = cached.to_dataframe()
             assert sorted(result.collect()) == sorted(frame.collect())
         assert not any("/frames/" in key for key in server.objects(bucket))
-        assert any("/.kept/" in key for key in server.objects(bucket))
+        assert any("/.caches/" in key for key in server.objects(bucket))
     finally:
         kept_places.remove_places()
-    assert not any("/.kept/" in key for key in server.objects(bucket))
+    assert not any("/.caches/" in key for key in server.objects(bucket))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import NAME
@@ -13,7 +13,7 @@ from tests.services.proxy import UNAVAILABLE, Proxy
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.driver.checkpoints.start_lookups import StartLookups
 from penstock._engine.protocol.paths import MARK, is_mark, job_id_of_name
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CorruptCheckpointError
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.s3
 DRIVERS = 8
 
 
-def keeper(url: str, settings: dict[str, str]) -> CheckpointStore:
-    return CheckpointStore(open_storage(url, settings), cast("Any", None), cast("Any", None))
+def keeper(url: str, settings: dict[str, str]) -> StartLookups:
+    return StartLookups(open_storage(url, settings))
 
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(server: S3Server, bucket: str) -> None:

@@ -111,10 +111,10 @@ def test_types_of_a_frame_are_declared_or_follow_from_all_records(tmp_path: Path
     assert empty.schema == declared.schema
     assert empty.count() == 0
 
-    kept = list(tmp_path.glob("*/.kept/*/*/*"))
+    kept = list(tmp_path.glob("*/.caches/*/*/*"))
     with pytest.raises((JobExecutionError, BatchColumnsError), match="declare the type"):
         env.from_collection([{"a": 1}, {"a": "x"}]).to_dataframe()
-    assert list(tmp_path.glob("*/.kept/*/*/*")) == kept
+    assert list(tmp_path.glob("*/.caches/*/*/*")) == kept
 
 
 def test_null_structs_nested_maps_and_parts_without_a_type_go_in_and_come_out(
@@ -197,7 +197,7 @@ def test_what_cannot_be_is_refused_and_the_way_out_is_named(session: SparkSessio
     for records in ([{"a": 1, "A": 2}], [datetime.time(1)]):
         with pytest.raises(UnsupportedOperationError, match="Spark cannot have such columns"):
             env.from_collection(records).to_dataframe()
-    assert not list(tmp_path.glob("*/.kept/*/*/*"))
+    assert not list(tmp_path.glob("*/.caches/*/*/*"))
 
     class Endless(ListSource):
         def get_boundedness(self) -> Any:

@@ -35,14 +35,9 @@ TWICE = {
         "_connectors/postgres/sink.py",
         "_connectors/postgres/source.py",
     ): "the builders of a source and of a sink are told of a table alike",
-    ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
+    ("_builders/data_stream.py", "_builders/keyed_stream.py"): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
-    ("_engine/coordinator/epochs/epoch_scheduler.py",): "its checkpoints are given the same parts of the job",
-    (
-        "_engine/coordinator/scheduler.py",
-        "_engine/coordinator/stages/stage_scheduler.py",
-    ): "a scheduler and its base class are given the same parts of the job",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
@@ -149,10 +144,7 @@ def test_no_function_of_the_engine_takes_more_than_8_parameters_without_a_reason
 
 #: Classes of the engine with more methods than others, with the reason.
 MANY_METHODS = {
-    "_engine/coordinator/epochs/job_state.py:JobState": "one state: what an epoch asks of it, and what it leaves there",
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
-    "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
-    "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
 }
 MOST_METHODS = 25
@@ -230,19 +222,15 @@ CIRCLES = (
         "_api.windows.window": "a WindowAssigner has a default Trigger; a TimeWindow merges for a WindowAssigner",
     },
     {
-        "_builders.stream": "DataStream and KeyedStream make all that is below, which makes DataStreams",
+        "_builders.data_stream": "DataStream makes all that is below, which makes DataStreams",
+        "_builders.keyed_stream": "KeyedStream is a DataStream",
+        "_builders.cached_stream": "CachedDataStream is a DataStream",
         "_builders.environment": "StreamExecutionEnvironment makes DataStreams",
-        "_builders.outputs": "the base of DataStream: get_execution_environment()",
-        "_builders.batch_functions": "a base of DataStream: methods that return DataStreams",
-        "_builders.partitioning": "a base of DataStream: methods that return DataStreams and BroadcastStreams",
-        "_builders.field_aggregations": "a base of KeyedStream: methods that return DataStreams",
-        "_builders.interval_join": "a base of KeyedStream, and IntervalJoin, which has two KeyedStreams",
         "_builders.connected": "ConnectedStreams and BroadcastStreams have DataStreams and make some",
+        "_builders.interval_join": "IntervalJoin has two KeyedStreams, and makes a DataStream",
         "_builders.partitions": "PartitionWindowedStream makes DataStreams",
-        "_builders.windows.windowing": "bases of DataStream and KeyedStream: methods that return windows",
-        "_builders.windows.window_settings": "the base of windows: get_execution_environment()",
-        "_builders.windows.windowed": "WindowedStream makes DataStreams",
-        "_builders.windows.windowed_all": "AllWindowedStream makes DataStreams",
+        "_builders.windows.windowed": "WindowedStream has a KeyedStream, and makes DataStreams",
+        "_builders.windows.windowed_all": "AllWindowedStream has a DataStream, and makes some",
         "_builders.windows.joined": "JoinedStreams and CoGroupedStreams have DataStreams and make some",
     },
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from penstock._api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
 from penstock._builders.checks import check_function
-from penstock._builders.stream import DataStream
+from penstock._builders.data_stream import DataStream
 from penstock._engine.operators.factories.functions import AsyncWaitFactory
 from penstock._shelf import show
 from penstock.common.arguments import instance

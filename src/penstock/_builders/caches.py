@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock._builders.pipeline import set_factory
-from penstock._engine.caches.files import check_kept, take_noted
+from penstock._engine.caches.files import check_cached, take_noted
 from penstock._engine.caches.place import cache_directory
 from penstock._engine.caches.streams import CacheSource, StreamSink
 from penstock._engine.graph.job_graph import JobType
@@ -23,12 +23,12 @@ from penstock._engine.storage.opening import checkpoint_directory, storage_optio
 from penstock.common import option_table
 from penstock.common.batch_options import JOB_RECOVERY
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import CheckpointStorageError, KeptStreamError
+from penstock.errors import CachedStreamError, CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._engine.caches.files import KeptFile
+    from penstock._engine.caches.files import CachedFile
     from penstock._engine.caches.place import CacheDirectory
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
@@ -54,16 +54,16 @@ class CachedStream:
         self._type_info = type_info
         self._lock = threading.Lock()
         #: What is kept: where, the directory of the job that wrote it, and its files.
-        self._kept: tuple[CacheDirectory, str, tuple[KeptFile, ...]] | None = None
+        self._cached: tuple[CacheDirectory, str, tuple[CachedFile, ...]] | None = None
 
     def prepare(self) -> None:
         """Make the node read what is kept; if nothing is, or not all of it is there any more, compute the stream."""
-        node, kept = self.node, self._found()
-        if kept is None:
+        node, cached = self.node, self._found()
+        if cached is None:
             node.name, node.inputs = _WRITE, self._inputs
             set_factory(node, CacheFactory(None))
         else:
-            place, _, files = kept
+            place, _, files = cached
             source = CacheSource(place.storage.url, files, self._type_info)
             node.name, node.inputs = _READ, ()
             set_factory(node, SourceFactory(source, WatermarkStrategy.no_watermarks()))
@@ -77,34 +77,34 @@ class CachedStream:
     def invalidate(self) -> None:
         """Delete what is kept."""
         with self._lock:
-            kept, self._kept = self._kept, None
-        if kept is not None:
-            place, writing, _ = kept
+            cached, self._cached = self._cached, None
+        if cached is not None:
+            place, writing, _ = cached
             place.delete(writing)
 
     def _ended(self, place: CacheDirectory, writing: str, job: JobView | None) -> None:
         files = take_noted(writing)
         if job is not None and job.is_complete and files is not None:
             with self._lock:
-                if self._kept is None:
-                    self._kept = place, writing, files
+                if self._cached is None:
+                    self._cached = place, writing, files
                     return
         place.delete(writing)
 
-    def _found(self) -> tuple[CacheDirectory, str, tuple[KeptFile, ...]] | None:
+    def _found(self) -> tuple[CacheDirectory, str, tuple[CachedFile, ...]] | None:
         """Return what is kept if all of it is there and as it was written; a damaged file would fail the job."""
         with self._lock:
-            kept = self._kept
-        if kept is None:
+            cached = self._cached
+        if cached is None:
             return None
-        place, _, files = kept
+        place, _, files = cached
         try:
-            check_kept(place.storage, files)
-        except (CheckpointStorageError, KeptStreamError) as error:
+            check_cached(place.storage, files)
+        except (CheckpointStorageError, CachedStreamError) as error:
             _log.warning("The cached stream of %s is computed anew: %s", self.node, error)
             self.invalidate()
             return None
-        return kept
+        return cached
 
 
 class Caches:
@@ -144,7 +144,7 @@ class Caches:
         if not computed:
             return _nothing
         place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), storage_options(configuration))
-        return partial(_tell, [stream.write(place) for stream in computed])
+        return partial(_call_each, [stream.write(place) for stream in computed])
 
     def invalidate(self) -> None:
         """Delete all that is kept."""
@@ -161,6 +161,6 @@ def _nothing(job: JobView | None) -> None:
     """Do nothing at the end of a job that writes no cached stream."""
 
 
-def _tell(ended: Iterable[Callable[[JobView | None], None]], job: JobView | None) -> None:
+def _call_each(ended: Iterable[Callable[[JobView | None], None]], job: JobView | None) -> None:
     for tell in ended:
         tell(job)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._api.functions.field_key import FieldKey
-from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.stream_graph import Partitioning
+from penstock._engine.operators.columnar.column_aggregates import KEY, PARTS, ColumnAggregates
+from penstock._engine.operators.factories.partitions import ColumnPartialsFactory, ColumnTotalsFactory
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock._builders.pipeline import Pipeline
+    from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock.common.typeinfo import TypeInformation
 
 
@@ -47,6 +54,37 @@ def column_aggregates(
         msg = f"The results have a column {made.key!r}, as the key is named; give the key another name."
         raise ValueError(msg)
     return made
+
+
+def column_totals(
+    pipeline: Pipeline,
+    edges: tuple[StreamEdge, ...],
+    selector: object,
+    aggregates: Mapping[str, str | Sequence[str]],
+    declared: TypeInformation | None,
+) -> tuple[StreamNode, TypeInformation | None]:
+    """Add the operators that aggregate columns by key, before and behind the shuffle.
+
+    Args:
+        pipeline: The operators of the environment.
+        edges: The keyed stream.
+        selector: Its key selector.
+        aggregates: As ``aggregate_batches`` was given them.
+        declared: The declared type of the records.
+
+    Returns:
+        The operator of the results, and their type.
+
+    Raises:
+        ValueError: See `column_aggregates`.
+        UnsupportedOperationError: See `column_aggregates` and `aggregated_type`.
+    """
+    wanted = column_aggregates(selector, aggregates)
+    partials = ColumnPartialsFactory(wanted, declared)
+    by_key = Partitioning(PartitionerKind.HASH, dumps_members("KeyBy", {"key_selector": FieldKey(KEY)}))
+    parts = tuple(replace(pipeline.attached(partials, "partial results", edge), partitioning=by_key) for edge in edges)
+    node = pipeline.add_operator(ColumnTotalsFactory(wanted, declared), "Aggregate", parts)
+    return node, aggregated_type(declared, wanted)
 
 
 def aggregated_type(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock._api.functions.basic import KeySelector
     from penstock._api.state.kinds import MapStateDescriptor
-    from penstock._builders.stream import DataStream
+    from penstock._builders.data_stream import DataStream
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 

@@ -217,7 +217,7 @@ def frame_of_stream(
     place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
     writing = secrets.token_hex(8)
     sink = FrameSink(place.storage.url, writing, declared)
-    node = pipeline.add_apart(SinkWriterFactory(sink), "DataFrame", edges)
+    node = pipeline.add_for_own_job(SinkWriterFactory(sink), "DataFrame", edges)
     try:
         run(node)
         files = take_noted(writing)

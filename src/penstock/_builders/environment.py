@@ -6,33 +6,27 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._api.connectors.source import Boundedness, Source
-from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._builders.caches import Caches
 from penstock._builders.checks import check_type, check_watermark_strategy
+from penstock._builders.data_stream import DataStream
 from penstock._builders.dataframes import frame_source
 from penstock._builders.dependencies import Dependencies
 from penstock._builders.environment_settings import EnvironmentSettings
+from penstock._builders.execution import DEFAULT_JOB_NAME, Execution
 from penstock._builders.pipeline import Pipeline
 from penstock._builders.program import watch_program
-from penstock._builders.stream import DataStream
 from penstock._connectors.collection import CollectionSource
 from penstock._connectors.files.file_source import FileSource
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
-from penstock._engine.graph.job_graph import JobType
-from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
+from penstock._engine.graph.pickling import dumps_value, script_directory
 from penstock._engine.graph.picture import picture
-from penstock._engine.graph.stream_graph import StreamGraph, StreamNode, with_ancestors
 from penstock._engine.graph.uids import assign_uids
 from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
-from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
-from penstock.common import option_table
-from penstock.common.arguments import instance, text
-from penstock.common.batch_options import BATCH_COMBINE
+from penstock.common.arguments import instance
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
@@ -41,16 +35,15 @@ from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import EmptyJobError, JobGraphError, UnsupportedOperationError
+from penstock.errors import JobGraphError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Never
 
     from pyspark.sql import DataFrame
 
-    from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.launch import JobHandle
+    from penstock._engine.graph.stream_graph import StreamGraph
     from penstock.common.job_client import JobClient
     from penstock.common.job_execution_result import JobExecutionResult
     from penstock.common.job_listener import JobListener
@@ -59,10 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["StreamExecutionEnvironment"]
 
 T = TypeVar("T")
-
-_JOB_NAME = "Flink Streaming Job"
-_COLLECT_JOB_NAME = "DataStream Collect"
-_FRAME_JOB_NAME = "DataStream to DataFrame"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
@@ -86,6 +75,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         self._pipeline = Pipeline()
         self._caches = Caches()
         self._job_listeners: list[JobListener] = configured_listeners(configuration)
+        self._execution = Execution(self._configuration, self._pipeline, self._caches, self._job_listeners)
         watch_program()
 
     @staticmethod
@@ -253,7 +243,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         tell(self._job_listeners, lambda listener: listener.on_job_executed(result, None))
         return result
 
-    def execute_async(self, job_name: str | None = _JOB_NAME) -> JobClient:
+    def execute_async(self, job_name: str | None = DEFAULT_JOB_NAME) -> JobClient:
         """Run the operators since the last execution as a job, and return at once.
 
         Args:
@@ -263,7 +253,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             EmptyJobError: There is nothing to run.
             JobGraphError: The job cannot be run; the error says what to change.
         """
-        return self._submit(self._stream_graph(job_name)).client
+        return self._execution.submit(job_name)
 
     def register_job_listener(self, job_listener: JobListener) -> None:
         """Notify a listener of this environment's jobs from now on; as in Flink's Java API."""
@@ -308,59 +298,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
-    def _run_and_collect(self, node: StreamNode, job_name: str | None) -> tuple[Iterator[object], JobClient]:
-        graph = self._stream_graph(_COLLECT_JOB_NAME if job_name is None else job_name)
-        handle = self._submit(graph)
-        return handle.results(assign_uids(graph)[node.id]), handle.client
-
-    def _run_apart(self, node: StreamNode, job_name: str | None) -> None:
-        """Run a job of one node and what it reads from, to its end; it never continues an earlier one."""
-        graph = self._stream_graph(_FRAME_JOB_NAME if job_name is None else job_name, [node])
-        self._submit(graph, continues=False).finish()
-
-    def _stream_graph(self, job_name: str | None, apart: list[StreamNode] | None = None) -> StreamGraph:
-        config = self._configuration
-        configured_name = config.get(option_table.JOB_NAME)
-        if job_name is None or (job_name == _JOB_NAME and configured_name is not None):
-            job_name = configured_name or _JOB_NAME
-        self._caches.prepare()
-        nodes = self._pipeline.nodes() if apart is None else with_ancestors(apart)
-        if not nodes:
-            raise EmptyJobError(job_name)
-        return StreamGraph(
-            job_name=shown_name(text("job_name", job_name)),
-            nodes=nodes,
-            parallelism=config.get(option_table.PARALLELISM),
-            max_parallelism=config.get(option_table.MAX_PARALLELISM),
-            chaining_enabled=config.get(option_table.OPERATOR_CHAINING),
-            chain_different_max_parallelism=config.get(option_table.CHAIN_DIFFERENT_MAX_PARALLELISM),
-            auto_generate_uids=config.get(option_table.AUTO_GENERATE_UIDS),
-            job_type=_job_type(config.get(option_table.RUNTIME_MODE), nodes),
-        )
-
-    def _submit(self, graph: StreamGraph, *, continues: bool = True) -> JobHandle:
-        from penstock._engine import launch
-
-        configuration = Configuration(self._configuration)
-        if not continues:
-            configuration.remove_config(option_table.RECOVERY_PATH.key)
-        ended = self._caches.write(graph, configuration)
-        try:
-            job_graph: JobGraph = build_job_graph(graph)
-            if graph.job_type is JobType.BATCH:
-                _check_batch(configuration, graph)
-                job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
-            else:
-                _check_streaming(graph)
-            self._pipeline.execute(graph.nodes)
-            handle = launch.submit(job_graph, configuration, main_classes(), ended)
-        except Exception as error:
-            ended(None)
-            failure = error  # Python forgets the other name at the end of this block
-            tell(self._job_listeners, lambda listener: listener.on_job_submitted(None, failure))
-            raise
-        tell(self._job_listeners, lambda listener: listener.on_job_submitted(handle.client, None))
-        return handle
+    def _stream_graph(self, job_name: str | None) -> StreamGraph:
+        return self._execution.stream_graph(job_name)
 
     def _source(
         self,
@@ -377,72 +316,11 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         node = self._pipeline.add_source(shown_name(f"Source: {name}"), factory, bounded=bounded)
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         edge = self._pipeline.output(node, type_info, conform=conform)
-        return DataStream(self, self._pipeline, (edge,), type_info, node)
+        return DataStream(self, (edge,), type_info, node)
 
 
 def _needs_jvm(operation: str, way_out: str) -> Never:
     raise UnsupportedOperationError(operation, f"it needs the JVM; {way_out}")
-
-
-def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
-    """Return the mode of a job: AUTOMATIC means BATCH if all sources are bounded, else STREAMING."""
-    if mode != RuntimeExecutionMode.AUTOMATIC.name:
-        return JobType(mode)
-    bounded = all(node.bounded for node in nodes if node.factory.role is OperatorRole.SOURCE)
-    return JobType.BATCH if bounded else JobType.STREAMING
-
-
-def _check_streaming(graph: StreamGraph) -> None:
-    """Raise for a streaming job that could not run.
-
-    Raises:
-        UnsupportedOperationError: It has a full window partition, which needs the end of its input.
-    """
-    key = option_table.RUNTIME_MODE.key
-    operator = next((node for node in graph.nodes if node.full_window), None)
-    if operator is not None:
-        unbounded = next((source for source in graph.sources() if not source.bounded), None)
-        way_out = f"set {key} to BATCH, or to AUTOMATIC"
-        if unbounded is not None:
-            way_out = f"{unbounded} never comes to an end; read bounded sources only, and set {key} to BATCH"
-        raise UnsupportedOperationError(f"{operator}, which takes whole partitions, with {key} = STREAMING", way_out)
-
-
-def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
-    """Raise for a batch job that could not run.
-
-    Raises:
-        UnsupportedOperationError: A source is unbounded, the job is to start from a checkpoint or savepoint, or its
-            operators behind a committer cannot run in stages.
-    """
-    key = option_table.RUNTIME_MODE.key
-    unbounded = [source for source in graph.sources() if not source.bounded]
-    if unbounded:
-        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING, or to AUTOMATIC"
-        raise UnsupportedOperationError(f"{key} = BATCH", reason)
-    _check_behind_committers(graph)
-    path = configuration.get(option_table.RECOVERY_PATH)
-    if path not in {None, option_table.LATEST}:
-        reason = (
-            f"batch jobs have no checkpoints and start from the beginning; set {key} to STREAMING to continue from it"
-        )
-        raise UnsupportedOperationError(f"{option_table.RECOVERY_PATH.key} = {path} with {key} = BATCH", reason)
-
-
-def _check_behind_committers(graph: StreamGraph) -> None:
-    """Raise for operators behind a committer that a batch job cannot run: in stages of their own, behind the commit.
-
-    Raises:
-        UnsupportedOperationError: They have other input as well.
-    """
-    key, fed = option_table.RUNTIME_MODE.key, set[int]()
-    for node in graph.nodes:
-        behind = [edge.source.id in fed for edge in node.inputs]
-        if any(behind) and not all(behind):
-            operation = f"{node}, which is behind a committer and has other input as well, with {key} = BATCH"
-            raise UnsupportedOperationError(operation, f"set {key} to STREAMING")
-        if node.factory.role is OperatorRole.COMMITTED or any(behind):
-            fed.add(node.id)
 
 
 show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

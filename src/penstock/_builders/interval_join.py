@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.output_tag import OutputTag
@@ -14,35 +14,14 @@ from penstock.common.time import millis_of_time
 from penstock.errors import KeyRequiredError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._builders.data_stream import DataStream
+    from penstock._builders.keyed_stream import KeyedStream
     from penstock.common.time import Duration, Time
     from penstock.common.typeinfo import TypeInformation
 
-T = TypeVar("T")
-U = TypeVar("U")
-K = TypeVar("K")
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
 OUT = TypeVar("OUT")
-
-
-class IntervalJoining(Generic[T, K]):
-    """Interval joins of keyed streams."""
-
-    def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
-        """Join this stream with another one by key and by bounds on the difference of timestamps; not in PyFlink.
-
-        Args:
-            other_stream: The second stream, which must have a key as well; records with equal keys are joined.
-
-        Raises:
-            TypeError: It is no stream.
-            KeyRequiredError: It has no key.
-            UnsupportedOperationError: It belongs to another environment.
-        """
-        stream = cast("KeyedStream[T, K]", self)
-        stream._check_stream("interval_join", other_stream)
-        return IntervalJoin(stream, other_stream)
 
 
 class IntervalJoin(Generic[IN1, IN2]):

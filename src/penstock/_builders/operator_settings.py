@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
@@ -15,6 +15,24 @@ from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._api.slot_sharing_group import SlotSharingGroup
+
+
+#: What a call is named in the errors of streams that it does not apply to, as in Flink.
+CALLS: Final = {
+    "name": "Set name",
+    "get_name": "Get name",
+    "uid": "Set uid",
+    "set_parallelism": "Set parallelism",
+    "set_max_parallelism": "Set max parallelism",
+    "force_non_parallel": "Set force non-parallel",
+    "set_buffer_timeout": "Set buffer timeout",
+    "start_new_chain": "Start new chain",
+    "disable_chaining": "Disable chaining",
+    "slot_sharing_group": "Setting slot sharing group",
+    "set_description": "Set description",
+    "get_side_output": "Get side output",
+    "cache": "Cache",
+}
 
 
 class OperatorSettings:

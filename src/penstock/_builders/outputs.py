@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, cast, overload
 
 from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.sink import Sink
@@ -18,6 +19,7 @@ from penstock._builders.dataframes import frame_of_stream
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
+from penstock._engine.graph.stream_graph import Partitioning
 from penstock._engine.operators.factories.sources_and_sinks import (
     CollectFactory,
     CommittablesFactory,
@@ -25,21 +27,25 @@ from penstock._engine.operators.factories.sources_and_sinks import (
     SinkWriterFactory,
 )
 from penstock.common.arguments import instance
+from penstock.common.execution_config import ExecutionConfig
 from penstock.common.typeinfo import PickledBytesTypeInfo
-from penstock.errors import UnsupportedOperationError
+from penstock.errors import KeyRequiredError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock._builders.environment import StreamExecutionEnvironment
-    from penstock._builders.pipeline import Pipeline
-    from penstock._builders.stream import DataStream
+    from penstock._builders.execution import Execution
+    from penstock._engine.graph.job_graph import PartitionerKind
     from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock._engine.operators.operator_factory import OperatorFactory
-    from penstock.common.execution_config import ExecutionConfig
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
+
+#: The methods that only keyed streams have.
+OF_KEYED_STREAMS: Final = frozenset(
+    {"aggregate_batches", "window", "count_window", "interval_join", "reduce", "sum", "min", "max", "min_by", "max_by"}
+)
 
 
 def checked_stream(stream: object, who: str) -> StreamOutputs[Any]:
@@ -59,14 +65,13 @@ class StreamOutputs(StreamSettings, Generic[T]):
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
-        pipeline: Pipeline,
+        execution: Execution,
         edges: tuple[StreamEdge, ...],
         type_info: TypeInformation,
         operator: StreamNode | None = None,
     ) -> None:
-        self._environment = environment
-        self._pipeline = pipeline
+        self._execution = execution
+        self._pipeline = execution.pipeline
         self._edges = edges
         self._type_info = type_info
         self._operator = operator
@@ -79,13 +84,9 @@ class StreamOutputs(StreamSettings, Generic[T]):
         """Return the type of the records; ``Types.PICKLED_BYTE_ARRAY()`` when none was declared."""
         return self._type_info
 
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """Return the environment that the stream belongs to."""
-        return self._environment
-
     def get_execution_config(self) -> ExecutionConfig:
         """Return the settings of the environment's jobs."""
-        return self._environment.get_config()
+        return ExecutionConfig(self._execution.configuration)
 
     # --------------------------------------------------------------------------------------------------------- sinks
 
@@ -167,7 +168,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
             msg = f"limit must be a number of records, 0 or more, not {limit!r}."
             raise ValueError(msg)
         node = self._add(CollectFactory(self._declared_type(), as_text=False), "Collect", keep_size=True)
-        records, client = self._environment._run_and_collect(node, job_execution_name)
+        records, client = self._execution.run_and_collect(node, job_execution_name)
         iterator: CloseableIterator[Any] = CloseableIterator(records, client)
         if limit is None:
             return iterator
@@ -194,11 +195,44 @@ class StreamOutputs(StreamSettings, Generic[T]):
             JobExecutionError: The job failed.
             JobStoppedError: The job was stopped before it had read all of its input.
         """
-        run = partial(self._environment._run_apart, job_name=job_execution_name)
-        configuration = self._environment._configuration
+        run = partial(self._execution.run_alone, job_name=job_execution_name)
+        configuration = self._execution.configuration
         return frame_of_stream(self._pipeline, self._edges, self._declared_type(), configuration, run)
 
     # ----------------------------------------------------------------------------------------------------- machinery
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            """Raise KeyRequiredError for a method of keyed streams."""
+            if name not in OF_KEYED_STREAMS:
+                super().__getattribute__(name)  # raises again, with the explanation of absent names
+            hint = "call key_by(...) before it"
+            if "window" in name:
+                hint += ", or window_all(...) in its place"
+            raise KeyRequiredError(name, self._origin_name(), hint)
+
+    def _origin_name(self) -> str:
+        """Return the name of the operator that the stream comes from."""
+        return " and ".join(str(edge.source) for edge in self._edges)
+
+    def _check_stream(self, method: str, stream: object) -> None:
+        """Raise unless the value is a stream of this environment."""
+        if not isinstance(stream, StreamOutputs):
+            msg = f"{method}() takes streams, not {stream!r}."
+            raise TypeError(msg)
+        if cast("StreamOutputs[Any]", stream)._execution is not self._execution:
+            operation = f"{method}() with a stream of another environment"
+            raise UnsupportedOperationError(operation, "make both streams from one StreamExecutionEnvironment")
+
+    @abstractmethod
+    def _output_of(
+        self, operator: StreamNode, output_type: TypeInformation | None, *, conform: bool = True
+    ) -> StreamOutputs[Any]:
+        """Return the main output of an operator that reads this stream."""
+
+    def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
+        return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
     def _operator_for(self, method: str) -> StreamNode:
         if self._operator is None:
@@ -218,10 +252,9 @@ class StreamOutputs(StreamSettings, Generic[T]):
             if has_it and not isinstance(sink, HasCommittables):
                 operation = f"a {kind} topology of {type(sink).__name__}"
                 raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
-        stream = cast("DataStream[T]", self)
         if isinstance(sink, SupportsPreCommitTopology):
             writer = self._add(SinkWriterFactory(sink, emits_committables=True), "Sink")
-            committables = stream._output_of(writer, None)
+            committables = self._output_of(writer, None)
             end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
             end._add(CommittablesFactory(cast("HasCommittables[Any]", sink)), "Committables")
         else:
@@ -230,7 +263,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
             committed = self._pipeline.add_committed(
                 "Committed", CommittedFactory(cast("HasCommittables[Any]", sink)), writer
             )
-            sink.add_post_commit_topology(stream._output_of(committed, None))
+            sink.add_post_commit_topology(self._output_of(committed, None))
         return writer
 
     def _add(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from penstock._api.functions.basic import AggregateFunction, KeySelector, ReduceFunction
 from penstock._api.functions.field_key import FieldKey
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock._builders.checks import BatchFormat
-    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._builders.data_stream import DataStream
+    from penstock._builders.keyed_stream import KeyedStream
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 
@@ -285,25 +286,6 @@ class KeyPartitions(PartitionWindowedStream[T], Generic[T, K]):
             way_out = 'columns are sorted by a column as key; name it: key_by("column").full_window_partition()'
             raise UnsupportedOperationError("sort_partition_batches() of a stream keyed by a function", way_out)
         return [(selector.field, Order.ASCENDING)]
-
-
-class FullWindows(Generic[T]):
-    """The method of streams that makes partitions of subtasks."""
-
-    def full_window_partition(self) -> PartitionWindowedStream[T]:
-        """Take all records of each subtask together, to the end of the input; in batch jobs only, FLIP-380.
-
-        After ``rebalance()`` or another partitioning, these are the records that a subtask receives.
-        """
-        return SubtaskPartitions(cast("DataStream[T]", self))
-
-
-class KeyedFullWindows(FullWindows[T]):
-    """The method of keyed streams that makes partitions of keys."""
-
-    def full_window_partition(self) -> PartitionWindowedStream[T]:
-        """Take all records of each key together, to the end of the input; in batch jobs only, FLIP-380."""
-        return KeyPartitions(cast("KeyedStream[T, Any]", self))
 
 
 def checked_order(order: object) -> Order:

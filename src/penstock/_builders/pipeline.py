@@ -111,7 +111,7 @@ class Pipeline:
         """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
         return self._node(CacheFactory(None), "CacheWrite", (edge,), sized_like=edge.source)
 
-    def add_apart(self, factory: OperatorFactory, name: str, inputs: tuple[StreamEdge, ...]) -> StreamNode:
+    def add_for_own_job(self, factory: OperatorFactory, name: str, inputs: tuple[StreamEdge, ...]) -> StreamNode:
         """Add an operator that the next execution does not run: it has a job of its own."""
         return self._node(factory, name, inputs)
 

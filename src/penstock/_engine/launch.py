@@ -26,7 +26,7 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import storage_options
 from penstock.common import batch_options, option_table
-from penstock.common.process import tend_standard_streams
+from penstock.common.process import protect_standard_streams
 from penstock.common.redaction import hiding
 from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
 from penstock.errors import UnsupportedOperationError
@@ -70,7 +70,7 @@ def submit(
             no directory for them.
         SparkSetupError: Spark cannot start on this machine, or its cluster lacks what the job needs.
     """
-    tend_standard_streams()
+    protect_standard_streams()
     set_up_log(configuration)
     keep_lines()
     supervised = resumption()

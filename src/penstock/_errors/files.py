@@ -98,7 +98,7 @@ class StagedFileError(SinkFileError):
 
 
 @declared
-class KeptStreamError(JobRunError):
+class CachedStreamError(JobRunError):
     """A file of a cached stream, or of a DataFrame that was handed in, is gone or has changed."""
 
     path: str  #: the file

@@ -35,7 +35,7 @@ def runs(items: Sequence[Any], make: Callable[[Any], Any]) -> Iterator[tuple[int
             start, size = stop, 2 * size  # where values change often, few are tried in vain
 
 
-def beside(one: Any, other: Any) -> list[Any]:
+def in_one_column(one: Any, other: Any) -> list[Any]:
     """Return two values as they are beside each other in one column: numbers have one class.
 
     Raises:

@@ -41,7 +41,7 @@ class BadLine:
     error: str
 
 
-def _nowhere(lines: int) -> None:
+def _ignore_lines(lines: int) -> None:
     del lines
 
 
@@ -70,7 +70,7 @@ class JsonLinesFormat(StreamFormat):
     bad_lines: BadLines = "fail"
     type_info: TypeInformation | None = None
     #: Notes lines that were left out.
-    skipped: Callable[[int], object] = _nowhere
+    skipped: Callable[[int], object] = _ignore_lines
 
     emits_new_records = True
     leaves_out = True

@@ -43,7 +43,7 @@ class Configuration:
 
     def __init__(self, other: Configuration | None = None) -> None:
         self._values: dict[str, str] = {} if other is None else dict(other._values)
-        #: By key: a text, and the value that was set as it; the value is void once the key has another text.
+        #: By key: a text, and the value that was set as it; it does not count once the key has another text.
         self._typed: dict[str, tuple[str, object]] = {} if other is None else dict(other._typed)
 
     @classmethod

@@ -234,13 +234,13 @@ def _dataclass_copier(kind: Any) -> Callable[[Any], Any]:
         values = attributes(record)
         if not _are_flat(values.values()):
             return _deep(record)
-        twin: Any = object.__new__(kind)
+        made: Any = object.__new__(kind)
         if slots:
             for name, value in values.items():
-                object.__setattr__(twin, name, value)
+                object.__setattr__(made, name, value)
         else:
-            twin.__dict__.update(values)
-        return twin
+            made.__dict__.update(values)
+        return made
 
     return copied
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-class _Heard:
-    """Whether SIGINT has come since the process began to listen."""
+class _Noted:
+    """Whether SIGINT has come since the process began to note it."""
 
     came = False
 
 
 @contextmanager
-def hearing_interrupts() -> Generator[None]:
+def noting_interrupts() -> Generator[None]:
     """Note each SIGINT until the block ends; its handler acts as before.
 
     Signals reach Python on the main thread alone, so it does nothing on others.
@@ -33,15 +33,15 @@ def hearing_interrupts() -> Generator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        _Heard.came = True
+        _Noted.came = True
         before(number, frame)
 
-    _Heard.came = False
+    _Noted.came = False
     signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:
-        _Heard.came = False
+        _Noted.came = False
         # A generator that nobody ends is ended by the collector, on any thread and at any time.
         if signal.getsignal(signal.SIGINT) is note and _is_main():
             signal.signal(signal.SIGINT, before)
@@ -49,7 +49,7 @@ def hearing_interrupts() -> Generator[None]:
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is Ctrl-C, which ends the process, and not one that user code has raised by itself."""
-    return isinstance(error, KeyboardInterrupt) and _Heard.came and _is_main()
+    return isinstance(error, KeyboardInterrupt) and _Noted.came and _is_main()
 
 
 def _is_main() -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: After this time a line is dropped, because its reader does not make room.
+#: After this time a line is dropped, because its reader does not make poller.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 
@@ -79,7 +79,7 @@ def is_on_terminal() -> bool:
         return False
 
 
-def tend_standard_streams() -> None:
+def protect_standard_streams() -> None:
     """Keep the numbers of standard streams from becoming other files, and a full stream from changing the exit code.
 
     Closed streams are opened on the null device, because the next opened file would take their number.
@@ -90,11 +90,11 @@ def tend_standard_streams() -> None:
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
-    _tend_at_exit()
+    _protect_at_exit()
 
 
 @cache
-def _tend_at_exit() -> None:
+def _protect_at_exit() -> None:
     at_exit(_let_go_of_standard_error)
 
 
@@ -104,7 +104,7 @@ def _let_go_of_standard_error() -> None:
     with contextlib.suppress(Exception):  # closed meanwhile, or no stream of the system
         descriptor = stream.fileno()
         try:
-            if _has_room(descriptor):
+            if _can_be_written(descriptor):
                 stream.flush()
                 return
         except OSError:
@@ -114,12 +114,12 @@ def _let_go_of_standard_error() -> None:
         os.close(nowhere)
 
 
-def _has_room(descriptor: int) -> bool:
+def _can_be_written(descriptor: int) -> bool:
     if sys.platform == "win32":
         return True
-    room = select.poll()
-    room.register(descriptor, select.POLLOUT)
-    return bool(room.poll(_PATIENCE_MS))
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
+    return bool(poller.poll(_PATIENCE_MS))
 
 
 def _write(descriptor: int, line: bytes) -> None:
@@ -128,7 +128,7 @@ def _write(descriptor: int, line: bytes) -> None:
     if sys.platform == "win32":
         os.write(descriptor, left)
         return
-    while left and _has_room(descriptor):
+    while left and _can_be_written(descriptor):
         left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
 
 

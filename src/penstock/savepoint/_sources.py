@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 
-from penstock._engine.savepoints.draft import apart
+from penstock._engine.savepoints.draft import detached
 from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.table import MISSING
@@ -181,12 +181,12 @@ def list_items(content: StateContent, value: Selector) -> list[tuple[int | None,
     found: list[tuple[int | None, Any]] = []
     for item in content:
         if isinstance(item, ListItem):
-            found.append((item.subtask, apart(item.value)))
+            found.append((item.subtask, detached(item.value)))
         elif isinstance(item, FrameRow):
             subtask = item.get("subtask")
             found.append((None if subtask is None else int(subtask), _picked(item, value)))
         else:
-            found.append((None, apart(item)))
+            found.append((None, detached(item)))
     return found
 
 
@@ -200,12 +200,12 @@ def broadcast_entries(content: StateContent, key: Selector, value: Selector) -> 
     found: dict[Any, Any] = {}
     for item in content:
         if isinstance(item, BroadcastEntry):
-            found[item.key] = apart(item.value)
+            found[item.key] = detached(item.value)
         elif isinstance(item, FrameRow):
             found[_key(item, key, content.title)] = _picked(item, value)
         else:
             name, held = _pair(item, "pairs of key and value, BroadcastEntry")
-            found[name] = apart(held)
+            found[name] = detached(held)
     return found
 
 

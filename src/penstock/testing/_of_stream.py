@@ -11,7 +11,7 @@ from penstock.testing.sources import ListSource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._builders.stream import DataStream
+    from penstock._builders.data_stream import DataStream
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock._api.functions.basic import AggregateFunction, KeySelector
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.windows.window import WindowAssigner
-    from penstock._builders.stream import DataStream
+    from penstock._builders.data_stream import DataStream
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation

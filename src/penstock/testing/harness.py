@@ -487,4 +487,4 @@ class OperatorHarness(OneInputMakers):
 
     def _take(self, outputs: Iterable[Output]) -> None:
         record_outputs(outputs, self._output, self._sides)
-        self._operator.make_room()
+        self._operator.free_memory()

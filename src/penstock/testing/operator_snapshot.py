@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.subtask_state import VisibleState, redistribute
+from penstock._engine.coordinator.checkpoints.snapshots import VisibleState
+from penstock._engine.coordinator.checkpoints.subtask_state import redistribute
 from penstock._engine.protocol.metadata import OperatorSubtaskState
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import rescale

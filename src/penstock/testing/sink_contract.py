@@ -164,7 +164,7 @@ class SinkContract:
         test.staged.clear()
         try:
             run.commit(checkpoint)
-        except Exception:  # noqa: BLE001 - whatever the committer raises, the job hears of the loss
+        except Exception:  # noqa: BLE001 - whatever the committer raises, the job is notified of the loss
             return
         self._same(test, self._records, "after a commit that raised nothing, though what was staged had gone")
 
@@ -179,7 +179,7 @@ class SinkContract:
             with test.unshared():
                 try:
                     run.commit(checkpoint, may_be_committed=may_be_committed)
-                except Exception:  # noqa: BLE001 - whatever it raises, the job hears of it
+                except Exception:  # noqa: BLE001 - whatever it raises, the job is notified of it
                     seen = True
                 else:
                     seen = False

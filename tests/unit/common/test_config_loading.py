@@ -277,7 +277,7 @@ def test_a_key_without_effect_is_said_once_with_the_reason(said: pytest.LogCaptu
         ("execution.checkpointing.aligned-checkpoint-timeout", "1 s"),
     ],
 )
-def test_settings_that_epochs_make_needless_are_accepted_and_said_once(
+def test_settings_without_effect_on_epochs_are_accepted_and_said_once(
     said: pytest.LogCaptureFixture, key: str, value: str
 ) -> None:
     for _ in range(2):

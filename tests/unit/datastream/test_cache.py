@@ -63,7 +63,7 @@ def gathered(stream: DataStream[Any]) -> list[Any]:
 
 
 def files(checkpoints: Path) -> list[Path]:
-    return [path for path in (checkpoints / ".kept").rglob("*") if path.is_file() and path.name != "lock"]
+    return [path for path in (checkpoints / ".caches").rglob("*") if path.is_file() and path.name != "lock"]
 
 
 def test_later_jobs_read_what_the_first_one_has_computed(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_stream_is_computed_anew_if_not_all_of_it_is_there(tmp_path: Path, damag
     gathered(cached)
     there = files(tmp_path)
     if damage.startswith("its"):
-        shutil.rmtree(tmp_path / ".kept")
+        shutil.rmtree(tmp_path / ".caches")
         there = []
     for path in there if damage.startswith("all") else there[:1]:
         if damage.endswith("gone"):
@@ -196,7 +196,7 @@ def test_file_that_was_changed_is_not_unpickled_but_computed_anew(
     path = files(tmp_path)[0]
     path.write_bytes(bytes(len(path.read_bytes())))
     with monkeypatch.context() as patch:  # changed behind the check, while the job reads
-        patch.setattr(caches, "check_kept", lambda *_: None)
+        patch.setattr(caches, "check_cached", lambda *_: None)
         with pytest.raises(JobExecutionError, match=r"do not match their digest.*computed anew"):
             gathered(cached)
 
@@ -323,10 +323,10 @@ def test_two_jobs_at_once_that_compute_one_stream_leave_one_copy(tmp_path: Path)
 def test_what_a_dead_program_of_this_host_has_left_goes_with_the_next_one(tmp_path: Path) -> None:
     prefix = kept_places._prefix()
     for name in (f"{prefix}dead", "another_host-dead"):
-        (tmp_path / ".kept" / name).mkdir(parents=True)
-        (tmp_path / ".kept" / name / "lock").touch()
+        (tmp_path / ".caches" / name).mkdir(parents=True)
+        (tmp_path / ".caches" / name / "lock").touch()
     gathered(numbers(environment(tmp_path)).cache())
-    names = {path.name for path in (tmp_path / ".kept").iterdir()}
+    names = {path.name for path in (tmp_path / ".caches").iterdir()}
     assert f"{prefix}dead" not in names
     assert "another_host-dead" in names
     assert len(names) == 2
@@ -340,7 +340,7 @@ def test_program_without_checkpoint_directory_keeps_in_a_temporary_one() -> None
     assert set(SEEN.values()) == {1}
     (place,) = kept_places._places.values()
     directory = Path(place.storage.full_path(""))
-    assert directory.name.startswith("penstock-kept-")
+    assert directory.name.startswith("penstock-caches-")
     kept_places.remove_places()
     assert not directory.exists()
 

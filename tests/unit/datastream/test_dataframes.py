@@ -132,4 +132,4 @@ def test_stream_whose_job_was_stopped_is_no_frame(tmp_path: Path, drain: bool) -
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(waiting, Types.LONG())
     with pytest.raises(JobStoppedError, match="before it had read all of its input"):
         stream.to_dataframe()
-    assert not list(tmp_path.glob("*/.kept/*/*/*"))
+    assert not list(tmp_path.glob("*/.caches/*/*/*"))

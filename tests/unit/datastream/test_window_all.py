@@ -8,7 +8,7 @@ import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 from tests.unit.savepoints import jobs
 
-from penstock._builders.windows.windowing import OF_KEYED_STREAMS
+from penstock._builders.outputs import OF_KEYED_STREAMS
 from penstock.common import Time, WatermarkStrategy
 from penstock.datastream import AllWindowFunction, DataStream, KeyedStream, ProcessAllWindowFunction, WindowFunction
 from penstock.datastream.connectors.number_seq import NumberSequenceSource

@@ -68,7 +68,7 @@ class Hearing(KeyedBroadcastProcessFunction):
 
 
 @pytest.mark.parametrize(("how", "subtasks"), [("broadcast", 1), ("connect", 3), ("connect keyed", 3)])
-def test_every_subtask_that_the_program_asks_for_hears_a_broadcast_beside_another_stream_though_there_is_little_of_it(
+def test_every_subtask_that_the_program_asks_for_gets_a_broadcast_beside_another_stream_though_there_is_little_of_it(
     cluster: Cluster, how: str, subtasks: int
 ) -> None:
     env = environment(3, **{"execution.batch.adaptive.auto-parallelism.enabled": "true"})

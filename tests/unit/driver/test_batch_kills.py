@@ -20,7 +20,7 @@ from penstock._engine.operators.sorting.external_sort import ExternalSorter
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.common import Configuration, Encoder, Order, Row, Types
-from penstock.common.interrupts import _Heard
+from penstock.common.interrupts import _Noted
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.testing.in_process import InProcessEpochRunner
 
@@ -62,7 +62,7 @@ class Trap:
             count += 1
             if count == before + 1 and not self.is_sprung:
                 self.is_sprung = True
-                self._patch.setattr(_Heard, "came", True)  # so that no guard takes it for an error of user code
+                self._patch.setattr(_Noted, "came", True)  # so that no guard takes it for an error of user code
                 raise death
             return act(*arguments)
 

@@ -180,7 +180,7 @@ def test_listener_needs_nothing_for_checkpoints_that_came_to_nothing() -> None:
     assert heard == [1]
 
 
-def test_function_that_does_not_listen_hears_nothing() -> None:
+def test_function_that_does_not_listen_is_notified_of_nothing() -> None:
     class Named(MapFunction):
         def map(self, value: Any) -> Any:
             return value

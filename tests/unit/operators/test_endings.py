@@ -229,7 +229,7 @@ class CoMapping(Counting, CoMapFunction):
         return value
 
 
-def test_functions_that_return_one_value_hear_of_the_end_and_give_nothing() -> None:
+def test_functions_that_return_one_value_are_notified_of_the_end_and_give_nothing() -> None:
     functions = [Mapping(), Filtering(), Reducing(), Adding(), Selecting(), CoMapping()]
     mapping, filtering, reducing, adding, selecting, co_mapping = functions
     harnesses = [

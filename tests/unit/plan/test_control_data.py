@@ -231,8 +231,8 @@ def rows_of_a_sender(parallelism: int, level: LevelDispatch, part: SubtaskDispat
         rows.drain()
     edge.flush()
     status = edge.status(idle=news is News.IDLE, ended=news is News.ENDED)
-    closings = len(edge.targets) if edge.has_news(status) else 0
-    payload = encode(ChannelClosing({edge.channel: edge.news(status)}, {}))
+    closings = len(edge.targets) if edge.has_update(status) else 0
+    payload = encode(ChannelClosing({edge.channel: edge.update(status)}, {}))
     one = row(slot_target(1, 1_999), PayloadKind.CLOSING, payload)
     empty = record_batch([]).nbytes
     return rows.drain().nbytes - empty + closings * bytes_of(one)

@@ -135,7 +135,7 @@ def stored_in(files: list[bytes]) -> Callable[[bytes], str]:
     return store
 
 
-def test_a_level_hears_of_its_own_inputs_alone() -> None:
+def test_a_level_learns_of_its_own_inputs_alone() -> None:
     first, second = epoch().levels
     assert (first.inputs, second.inputs) == ({}, {0: STATUS})
 

@@ -19,11 +19,11 @@ def subtasks(*parallelisms: int) -> list[tuple[int, int]]:
 
 
 def seat(homes: Homes, level: list[tuple[int, int]], *hosts: str) -> dict[tuple[int, int], str]:
-    seats = homes.seat(level, hosts)
-    assert len(seats.hosts) == max(1, min(len(level), len(hosts)))
-    assert not Counter(seats.hosts) - Counter(hosts)
-    assert sorted(seats.slots) == level
-    return {subtask: seats.hosts[slot] for subtask, slot in seats.slots.items()}
+    assigned = homes.assign_slots(level, hosts)
+    assert len(assigned.hosts) == max(1, min(len(level), len(hosts)))
+    assert not Counter(assigned.hosts) - Counter(hosts)
+    assert sorted(assigned.slots) == level
+    return {subtask: assigned.hosts[slot] for subtask, slot in assigned.slots.items()}
 
 
 def test_subtasks_return_in_whatever_order_hosts_are_listed() -> None:
@@ -66,7 +66,7 @@ def test_tasks_that_wait_for_an_executor_have_no_home_yet() -> None:
 
 
 def test_a_level_without_subtasks_has_a_slot() -> None:
-    assert Homes().seat([], ("a", "b")).hosts in {("a",), ("b",)}
+    assert Homes().assign_slots([], ("a", "b")).hosts in {("a",), ("b",)}
 
 
 def test_tasks_know_the_slots_of_all_subtasks_to_which_rows_go_from_there_and_of_no_others() -> None:

@@ -33,13 +33,11 @@ from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import IOMetrics
 from penstock._engine.protocol.metadata import StoredAccumulator
-from penstock._engine.rest.access import AccessPolicy, FailureDelays, OneTimeCodes
+from penstock._engine.rest.access import AccessPolicy, OneTimeCodes
 from penstock._engine.rest.app import make_app
-from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.context import Jobs, Operations, RestContext
 from penstock._engine.rest.directories import DirectoryPolicy
-from penstock._engine.rest.guard import Guard
-from penstock._engine.rest.jobs import Jobs
-from penstock._engine.rest.operations import Operations
+from penstock._engine.rest.guard import FailureDelays, Guard
 from penstock.common.job_status import JobStatus
 from penstock.errors import FailureLocation
 
@@ -93,6 +91,8 @@ SETTINGS = CheckpointSettings(
 
 def checkpoint(number: int, **changes: Any) -> CheckpointView:
     part = SubtaskCheckpoint(acked_ms=START + 400, duration_ms=300, written_bytes=10, state_bytes=100, records=7)
+    parts = changes.setdefault("subtasks", ({0: part, 1: part}, {0: part, 1: part}))
+    subtasks = sum(map(len, parts))
     made = CheckpointView(
         id=number,
         kind=CheckpointKind.CHECKPOINT,
@@ -101,7 +101,8 @@ def checkpoint(number: int, **changes: Any) -> CheckpointView:
         subtask_count=4,
         acked=at(400),
         ended=at(450),
-        subtasks=({0: part, 1: part}, {0: part, 1: part}),
+        written_bytes=10 * subtasks,
+        state_bytes=100 * subtasks,
         path=f"/cp/{JOB}/chk-{number}",
     )
     return replace(made, **changes)

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from tests.unit.rest.fakes import JOB, OTHER, READ, Api, FakeControl
 
-from penstock._engine.rest.access import AccessPolicy, FailureDelays
+from penstock._engine.rest.access import AccessPolicy
 from penstock._engine.rest.app import ROUTES
-from penstock._engine.rest.guard import MAX_BODY
+from penstock._engine.rest.guard import MAX_BODY, FailureDelays
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
 
 

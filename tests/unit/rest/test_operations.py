@@ -9,7 +9,7 @@ import pytest
 from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, ended
 
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.rest import operations
+from penstock._engine.rest import context
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointRequestError, SavepointError
 
@@ -230,7 +230,7 @@ def test_outcomes_that_are_too_old_keep_nobody(api: Api, control: FakeControl) -
 def test_more_than_some_operations_at_a_time_are_refused(
     api: Api, control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(context, "MAX_UNDER_WAY", 2)
     begin(api, SAVEPOINTS)
     begin(api, CHECKPOINTS)
     assert "are under way" in api.error("POST", CHECKPOINTS, 429)
@@ -242,7 +242,7 @@ def test_more_than_some_operations_at_a_time_are_refused(
 def test_of_many_outcomes_the_oldest_are_forgotten_and_nothing_that_is_under_way(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "MAX_KEPT", 3)
+    monkeypatch.setattr(context, "MAX_KEPT", 3)
     under_way = begin(api, SAVEPOINTS)
     first, *others = [begin(api, f"/v1/jobs/{OTHER}/savepoints") for _ in range(3)]
     api.error("GET", f"/v1/jobs/{OTHER}/savepoints/{first}", 404)

@@ -144,16 +144,16 @@ def test_a_new_epoch_starts_with_nothing_left_from_the_last_one() -> None:
 
 def test_only_what_receivers_do_not_know_is_news() -> None:
     edge, rows = writer()
-    assert not edge.has_news(ChannelStatus())
-    assert edge.has_news(ChannelStatus(9))
-    assert edge.has_news(ChannelStatus(idle=True))
+    assert not edge.has_update(ChannelStatus())
+    assert edge.has_update(ChannelStatus(9))
+    assert edge.has_update(ChannelStatus(idle=True))
     edge.write(watermark_only(9))
-    assert not edge.has_news(ChannelStatus(9))
+    assert not edge.has_update(ChannelStatus(9))
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
-    assert not edge.has_news(ChannelStatus(9, idle=True))
-    assert edge.has_news(ChannelStatus(9))
+    assert not edge.has_update(ChannelStatus(9, idle=True))
+    assert edge.has_update(ChannelStatus(9))
     edge.write(watermark_only(MAX_WATERMARK))  # receivers take that with the status alone
-    assert edge.has_news(ChannelStatus(MAX_WATERMARK, idle=True))
+    assert edge.has_update(ChannelStatus(MAX_WATERMARK, idle=True))
 
 
 def test_an_ended_channel_is_not_idle() -> None:
@@ -167,8 +167,8 @@ def test_a_watermark_says_that_its_sender_is_not_idle_any_more() -> None:
     edge, rows = writer()
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
     edge.write(watermark_only(12))
-    assert not edge.has_news(ChannelStatus(12))
-    assert edge.has_news(ChannelStatus(12, idle=True))
+    assert not edge.has_update(ChannelStatus(12))
+    assert edge.has_update(ChannelStatus(12, idle=True))
 
 
 def test_an_end_that_receivers_expect_is_no_news_and_one_that_does_not_come_is() -> None:
@@ -176,22 +176,22 @@ def test_an_end_that_receivers_expect_is_no_news_and_one_that_does_not_come_is()
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, ended=True))
     edge.write(watermark_only(MAX_WATERMARK))
     assert sent(edge, rows) == []
-    assert not edge.has_news(edge.status(idle=False, ended=True))
-    assert edge.news(ChannelStatus(9)) == (None, False, False)
-    assert edge.has_news(ChannelStatus(9))
+    assert not edge.has_update(edge.status(idle=False, ended=True))
+    assert edge.update(ChannelStatus(9)) == (None, False, False)
+    assert edge.has_update(ChannelStatus(9))
 
 
-def test_receivers_of_a_wide_edge_hear_with_the_next_dispatch_that_a_sender_is_idle(
+def test_receivers_of_a_wide_edge_learn_with_the_next_dispatch_that_a_sender_is_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)
     edge, rows = writer()
-    assert not edge.has_news(ChannelStatus(idle=True))
+    assert not edge.has_update(ChannelStatus(idle=True))
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
-    assert edge.has_news(ChannelStatus(9))  # else receivers would not wait for it
+    assert edge.has_update(ChannelStatus(9))  # else receivers would not wait for it
 
 
-def test_receivers_of_a_wide_edge_hear_of_a_watermark_without_records_with_the_next_dispatch(
+def test_receivers_of_a_wide_edge_learn_of_a_watermark_without_records_with_the_next_dispatch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)
@@ -199,7 +199,7 @@ def test_receivers_of_a_wide_edge_hear_of_a_watermark_without_records_with_the_n
     edge.is_timed = True
     edge.write(watermark_only(5))
     assert sent(edge, rows) == []
-    assert not edge.has_news(edge.status(idle=False, ended=False)), "its ack has the watermark"
+    assert not edge.has_update(edge.status(idle=False, ended=False)), "its ack has the watermark"
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(5, idle=True))
     edge.write(watermark_only(6))
     assert sent(edge, rows) != [], "else receivers would not wait for it"

@@ -60,7 +60,7 @@ class EndingInputs(CoProcessFunction):
         yield "end", input_index
 
 
-def test_an_object_that_has_heard_of_an_end_takes_no_part_in_an_epoch_in_which_that_has_not_come(
+def test_an_object_that_was_notified_of_an_end_takes_no_part_in_an_epoch_in_which_that_has_not_come(
     tmp_path: Path,
 ) -> None:
     program = Program(tmp_path)
@@ -70,7 +70,7 @@ def test_an_object_that_has_heard_of_an_end_takes_no_part_in_an_epoch_in_which_t
     assert job.run(1) == {"out": [1, 2, "end"]}
 
 
-def test_an_object_that_has_heard_of_the_end_of_an_input_takes_no_part_either(tmp_path: Path) -> None:
+def test_an_object_that_was_notified_of_the_end_of_an_input_takes_no_part_either(tmp_path: Path) -> None:
     program = Program(tmp_path)
     first, second = program.source([1], name="first"), program.source([2, 3, 4], name="second")
     program.collect(first.connect(second).process(EndingInputs()))

@@ -76,7 +76,7 @@ def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_che
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "doomed"),
+    ("kind", "said", "to_be_deleted"),
     [
         (ChainEntryKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
         (ChainEntryKind.FINISHED, {"keeps_checkpoints": False, "begins": 2}, {2}),
@@ -85,12 +85,12 @@ def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_che
     ],
 )
 def test_checkpoints_of_a_job_that_has_ended_are_doomed_but_for_those_that_are_the_users(
-    tmp_path: Path, kind: ChainEntryKind, said: dict[str, Any], doomed: set[int]
+    tmp_path: Path, kind: ChainEntryKind, said: dict[str, Any], to_be_deleted: set[int]
 ) -> None:
     found = chain(tmp_path, (CHECKPOINT, None, None), (CHECKPOINT, None, None), (kind, None, None))
     found.entries[3] = replace(found.entries[3], **said)
-    assert found.doomed == doomed
-    assert found.living == [entry for number, entry in found.entries.items() if number not in doomed]
+    assert found.to_be_deleted == to_be_deleted
+    assert found.living == [entry for number, entry in found.entries.items() if number not in to_be_deleted]
 
 
 def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:

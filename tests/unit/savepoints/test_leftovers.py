@@ -288,9 +288,9 @@ def checkpoints_that_a_job_had_no_time_to_delete_at_its_end(place: Place) -> Ite
     records: list[ChainEntry] = []
     with pytest.raises(KilledError):
         Story(place.path).run(program, step=step)
-    doomed = [record for record in place.records if int(record.parent.name[4:]) in place.chain.doomed]
-    assert 0 < len(doomed) < len(place.records), "the records of the job's start and end stay"
-    yield Look(doomed, [Kind.CHECKPOINT])
+    to_be_deleted = [record for record in place.records if int(record.parent.name[4:]) in place.chain.to_be_deleted]
+    assert 0 < len(to_be_deleted) < len(place.records), "the records of the job's start and end stay"
+    yield Look(to_be_deleted, [Kind.CHECKPOINT])
 
 
 def job_that_has_not_ended_is_not_looked_into(place: Place) -> Iterator[Look]:

@@ -170,7 +170,7 @@ def test_next_job_joins_the_cluster_anew_where_the_application_was_dropped_and_n
     joined: list[str] = []
     monkeypatch.setattr(session, "_own", None)
     monkeypatch.setattr(session, "join_cluster", lambda master, python: joined.append(master))
-    monkeypatch.setattr(session, "_beside_program_session", lambda: "handle")
+    monkeypatch.setattr(session, "_new_session_of_program", lambda: "handle")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_MASTER"):
         monkeypatch.delenv(name, raising=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import keyed_state, room
+from penstock._engine.state import keyed_state, memory_budget
 from penstock._engine.state.backend import MemoryBackend
 from penstock._engine.state.files import state_file
 from penstock._engine.state.keyed_state import KeyedState
@@ -94,7 +94,7 @@ def as_if_large() -> Generator[None]:
     Changes leave memory before their epoch ends, where there is next to none, and snapshots have several files.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "_FEWEST_CHANGED_BYTES", 0)
+        patch.setattr(memory_budget, "_FEWEST_CHANGED_BYTES", 0)
         patch.setattr(overlay, "_BATCH", 2)
         patch.setattr(keyed_state, "SNAPSHOT_FILE_BYTES", 64)
         patch.setattr(state_file, "_FIRST_ENTRIES", 2)

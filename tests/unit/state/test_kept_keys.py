@@ -13,16 +13,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from hypothesis import given, settings
+from tests.kit.asking import Process, timer
 from tests.kit.cells import cells
 from tests.property.test_keys import keys as drawn_keys
-from tests.unit.state.checkpoints import Checkpoints
 
 from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.key_context import KeyContext
-from penstock._engine.state.kinds.kind import StateScope
-from penstock._engine.state.kinds.maps import StoredMapState
-from penstock._engine.state.kinds.value import StoredValueState
 from penstock.common import Row, RowKind
 from penstock.datastream import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock._engine.state.keyed_state import KeyedState
 
 Pair = namedtuple("Pair", "a b")
 
@@ -86,42 +81,47 @@ def shown(values: Any) -> list[str]:
     return sorted(f"{type(value).__name__} {value!r}" for value in values)
 
 
-def written(store: KeyedState, key: KeyContext) -> None:
-    """Put each key into a value state, as a key and a map's key into a map state, and into timers."""
-    value = StoredValueState(store.table("value", kind="value", keep_keys=True), key)
-    held = StoredMapState(StateScope(store.table("map", kind="map", keep_keys=True), key, "op"))
-    for each in KEYS:
-        key.key, key.normal = each, normal_key(each)
-        value.update(1)
-        held.put(each, 1)
-        store.timers("event").register(5, key.normal, original=each)
+VALUE, HELD = ValueStateDescriptor("value"), MapStateDescriptor("map")
 
 
-def in_memory(checkpoints: Checkpoints, _: Path) -> KeyedState:
-    return checkpoints.memory_store()
+def writes(key: Any) -> tuple[Any, Callable[[dict[str, Any], Any], None]]:
+    """Put a key into a value state, as a key and a map's key into a map state, and into timers."""
+
+    def write(states: dict[str, Any], ctx: Any) -> None:
+        states["value"].update(1)
+        states["map"].put(key, 1)
+        timer(5, "event")(states, ctx)
+
+    return key, write
 
 
-def on_disk(checkpoints: Checkpoints, place: Path) -> KeyedState:
-    return checkpoints.keyed_store(place, memory_bytes=1)
-
-
-@cells("make", (in_memory, on_disk))
-def test_each_key_comes_back_from_each_store_and_from_each_checkpoint_as_it_was(
-    make: Callable[[Checkpoints, Path], KeyedState], tmp_path: Path
+@cells("on_disk", (False, True))
+def test_each_key_comes_back_from_memory_and_disk_and_from_each_checkpoint_as_it_was(
+    on_disk: bool, tmp_path: Path
 ) -> None:
-    checkpoints = Checkpoints()
-    store, again = make(checkpoints, tmp_path / "first"), make(checkpoints, tmp_path / "again")
-    written(store, KeyContext())
+    found: dict[str, list[Any]] = {}
+
+    def note(key: Any, state: Any, name: str) -> None:
+        found.setdefault(name, []).append(key)
+        if name == "map":
+            found.setdefault("map keys", []).extend(state.keys())
+
+    first, again = (
+        Process([VALUE, HELD], tmp_path / str(number), memory_bytes=1) if on_disk else Process([VALUE, HELD])
+        for number in range(2)
+    )
+    first.begin([])
+    first.at_each([writes(key) for key in KEYS])
     for _ in range(3):  # from the running epoch, from memory or the disk, from a checkpoint
-        assert shown(row.key for row in store.table("value").pane().full_rows()) == shown(KEYS)
-        rows = list(store.table("map").pane().full_rows())
-        assert shown(row.key for row in rows) == shown(row.sub_key for row in rows) == shown(KEYS)
-        checkpoints.end_epoch(store)
-        for each in (store, again):
-            each.catch_up(checkpoints.lineage)
-        store, again = again, store
-    due = [key for _, normal, _, key in store.timers("event").pop_due(5)]
-    assert shown(due) == shown(KEYS)
+        found.clear()
+        first.everywhere({VALUE: note, HELD: note})
+        assert {name: shown(keys) for name, keys in found.items()} == dict.fromkeys(
+            ("value", "map", "map keys"), shown(KEYS)
+        )
+        taken = first.end()
+        first, again = again, first
+        first.begin([taken])
+    assert shown(key for _, key in first.advance(5)) == shown(KEYS)
 
 
 @settings(max_examples=200)

@@ -301,7 +301,7 @@ def test_clean_entries_leave_memory_past_its_limit_and_dirty_ones_stay(
     pane = store.table("count").pane()
     write_all(store, {normal: -normal for normal in range(100)})
     for normal in range(5_000):
-        store.make_room()
+        store.free_memory()
         assert read(pane, normal) == (normal if normal >= 100 else -normal)
         assert len(pane.hot) < 3_000
     checkpoints.end_epoch(store)
@@ -477,6 +477,6 @@ def test_large_values_count_by_their_size(checkpoints: Checkpoints, directory: P
     fresh.catch_up(checkpoints.lineage)
     pane = fresh.table("count").pane()
     for normal in range(50):
-        fresh.make_room()
+        fresh.free_memory()
         assert len(read(pane, normal)) == 100_000
         assert len(pane.hot) <= 6

@@ -28,7 +28,7 @@ def count_up(store: KeyedState, numbers: range, more: int = 1) -> int:
     most, timers, pane = 0, store.timers("event"), store.table("count").pane()
     for number in numbers:
         if number % 50 == 0:
-            store.make_room()
+            store.free_memory()
         before = read(pane, number)
         write(pane, number, more if before is ABSENT else before + more)
         timers.register(number // 10, number, (number, number + 5))
@@ -53,7 +53,7 @@ def test_rows_that_leave_memory_while_they_are_listed_are_listed_once(
     found = []
     for row in getattr(pane, listed)():
         found.append(row[0])
-        store.make_room()
+        store.free_memory()
     assert layers(directory)
     assert sorted(found) == list(MANY)
 
@@ -160,14 +160,14 @@ def test_rows_that_are_dropped_and_cleared_after_they_have_left_memory(
         for sub in subs:
             pane.put(("a", (), sub), sub)
             pane.dirty.add(("a", (), sub))
-        store.make_room()
+        store.free_memory()
 
     with as_if_large():
         store = checkpoints.keyed_store(directory, 1)
         store.catch_up(())
         put(store, 1, 2)
         write_all(store, {"x": 1, "y": 2})
-        store.make_room()
+        store.free_memory()
         checkpoints.end_epoch(store)
         store.catch_up(checkpoints.lineage)
         put(store, 3)

@@ -75,7 +75,7 @@ def test_rows_of_a_key_are_what_is_present(tmp_path: Path, memory_bytes: int, se
         elif action < 0.86:
             rows.commit()
             rows.start()
-        rows.store.make_room()
+        rows.store.free_memory()
         assert rows.of(key) == sorted(held.get(key, {}).items())
 
 

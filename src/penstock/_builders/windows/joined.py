@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.evictors import Evictor
     from penstock._api.windows.triggers import Trigger
     from penstock._api.windows.window import WindowAssigner
-    from penstock._builders.stream import DataStream
+    from penstock._builders.data_stream import DataStream
     from penstock._builders.windows.windowed import WindowedStream
     from penstock.common.typeinfo import TypeInformation
 

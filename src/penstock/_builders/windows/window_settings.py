@@ -19,8 +19,7 @@ from penstock.common.arguments import instance, whole_number
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock._builders.environment import StreamExecutionEnvironment
-    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._builders.outputs import StreamOutputs
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock.common.typeinfo import TypeInformation
@@ -41,8 +40,8 @@ class WindowSettings(Generic[T, W]):
         UnsupportedOperationError: The windows merge, and their default trigger does not support that.
     """
 
-    def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, W]) -> None:
-        self._keyed_stream = keyed_stream
+    def __init__(self, keyed_stream: StreamOutputs[T], window_assigner: WindowAssigner[Any, W]) -> None:
+        self._input = keyed_stream
         instance("window_assigner", window_assigner, WindowAssigner)
         self._window_assigner = window_assigner
         self._allowed_lateness_ms = 0
@@ -50,13 +49,13 @@ class WindowSettings(Generic[T, W]):
         self._trigger: Trigger[Any, Any] | None = None
         self._evictor: Evictor[Any, Any] | None = None
 
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
+    @abstractmethod
+    def get_execution_environment(self) -> Any:
         """Return the environment that the stream belongs to."""
-        return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
         """Return the type of the records."""
-        return self._keyed_stream.get_type()
+        return self._input.get_type()
 
     def trigger(self, trigger: Trigger[T, W]) -> Self:
         """Replace the windows' default trigger.
@@ -116,40 +115,34 @@ class WindowSettings(Generic[T, W]):
     def _check_result_function(self, window_function: object) -> None:
         """Raise TypeError unless a function of the results is of a kind that these windows take."""
 
-    def _reduced(self, function: Any, window_function: object, output_type: TypeInformation | None) -> DataStream[Any]:
+    def _reducing(
+        self, function: Any, window_function: object, output_type: TypeInformation | None
+    ) -> tuple[WindowFactory, TypeInformation | None]:
+        """Return the operator that reduces records, and the type of its output."""
         check_function("reduce_function", function, ReduceFunction)
         if window_function is not None:
             self._check_result_function(window_function)
         elif output_type is None:
             output_type = self.get_input_type()
-        return self._build(ReducePanes, typed_reduce(function, self.get_input_type()), window_function, output_type)
+        return self._factory(ReducePanes, typed_reduce(function, self.get_input_type()), window_function), output_type
 
-    def _aggregated(
-        self,
-        function: Any,
-        window_function: object,
-        accumulator_type: TypeInformation | None,
-        output_type: TypeInformation | None,
-    ) -> DataStream[Any]:
+    def _aggregating(
+        self, function: Any, window_function: object, accumulator_type: TypeInformation | None
+    ) -> WindowFactory:
+        """Return the operator that aggregates records."""
         check_function("aggregate_function", function, AggregateFunction, or_callable=False)
         if window_function is not None:
             self._check_result_function(window_function)
-        return self._build(AggregatePanes, typed_aggregate(function, accumulator_type), window_function, output_type)
+        return self._factory(AggregatePanes, typed_aggregate(function, accumulator_type), window_function)
 
-    def _build(
-        self,
-        strategy: type[PaneStrategy],
-        function: object,
-        window_function: object,
-        output_type: TypeInformation | None,
-    ) -> DataStream[Any]:
-        """Add the operator, and return its main output."""
+    def _factory(self, strategy: type[PaneStrategy], function: object, window_function: object) -> WindowFactory:
+        """Return the operator, as the windows are set now."""
         trigger = self._trigger
         if trigger is None:
             default = self._window_assigner.get_default_trigger(self.get_execution_environment())
             trigger = self._checked_trigger(f"the default trigger of {self._window_assigner!r}", default)
-        factory = WindowFactory(
-            self._keyed_stream._key_selector,
+        return WindowFactory(
+            self._input._key_selector,
             self._window_assigner,
             allowed_lateness_ms=self._allowed_lateness_ms,
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
@@ -159,10 +152,13 @@ class WindowSettings(Generic[T, W]):
             trigger=trigger,
             evictor=self._evictor,
         )
-        return self._keyed_stream._transform(factory, "Window", output_type)
 
-    def _build_columns(self, aggregates: ColumnAggregates, output_type: TypeInformation | None) -> DataStream[Any]:
-        """Add the operator of windows of columns, and return its main output."""
+    def _column_factory(self, aggregates: ColumnAggregates) -> ColumnWindowFactory:
+        """Return the operator of windows of columns.
+
+        Raises:
+            UnsupportedOperationError: The windows are others, or have a trigger or an evictor of their own.
+        """
         assigner = self._window_assigner
         is_aligned = isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows))
         if not is_aligned or self._trigger is not None or self._evictor is not None:
@@ -171,14 +167,13 @@ class WindowSettings(Generic[T, W]):
                 "aggregate() or reduce(), which take records"
             )
             raise UnsupportedOperationError(f"aggregate_batches() in {assigner!r}", reason)
-        factory = ColumnWindowFactory(
+        return ColumnWindowFactory(
             assigner,
             aggregates,
-            self._keyed_stream._declared_type(),
+            self._input._declared_type(),
             allowed_lateness_ms=self._allowed_lateness_ms,
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
         )
-        return self._keyed_stream._transform(factory, "Window", output_type, conform=False)
 
     def _checked_trigger(self, what: str, trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
         instance(what, trigger, Trigger)

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._api.functions.basic import AggregateFunction, ReduceFunction
-    from penstock._builders.stream import DataStream
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._builders.data_stream import DataStream
+    from penstock._builders.environment import StreamExecutionEnvironment
+    from penstock._builders.keyed_stream import KeyedStream
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -53,6 +57,14 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         'Window'
     """
 
+    def __init__(self, keyed_stream: KeyedStream[T, K], window_assigner: WindowAssigner[Any, W]) -> None:
+        super().__init__(keyed_stream, window_assigner)
+        self._keyed_stream = keyed_stream
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment that the stream belongs to."""
+        return self._keyed_stream.get_execution_environment()
+
     @overload
     def reduce(
         self,
@@ -87,7 +99,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        return self._reduced(reduce_function, window_function, output_type)
+        return self._add(*self._reducing(reduce_function, window_function, output_type))
 
     @overload
     def aggregate(
@@ -126,7 +138,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
+        return self._add(self._aggregating(aggregate_function, window_function, accumulator_type), output_type)
 
     def apply(
         self, window_function: WindowFunction[T, OUT, K, W], output_type: TypeInformation | None = None
@@ -142,7 +154,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("window_function", window_function, WindowFunction, or_callable=False)
-        return self._build(ElementPanes, None, window_function, output_type)
+        return self._add(self._factory(ElementPanes, None, window_function), output_type)
 
     def process(
         self,
@@ -160,7 +172,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("process_window_function", process_window_function, ProcessWindowFunction, or_callable=False)
-        return self._build(ElementPanes, None, process_window_function, output_type)
+        return self._add(self._factory(ElementPanes, None, process_window_function), output_type)
 
     def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
         """Aggregate columns in tumbling or sliding event-time windows, without a Python object for each record; ours.
@@ -189,7 +201,13 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             'Window'
         """
         wanted = column_aggregates(self._keyed_stream._key_selector, aggregates, WINDOW_COLUMNS)
-        return self._build_columns(wanted, aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS))
+        output_type = aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS)
+        return self._add(self._column_factory(wanted), output_type, conform=False)
+
+    def _add(
+        self, factory: OperatorFactory, output_type: TypeInformation | None, *, conform: bool = True
+    ) -> DataStream[Any]:
+        return self._keyed_stream._transform(factory, "Window", output_type, conform=conform)
 
     def _check_result_function(self, window_function: object) -> None:
         check_function("window_function", window_function, WindowFunction, ProcessWindowFunction, or_callable=False)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from penstock._api.functions.basic import AggregateFunction, ReduceFunction
     from penstock._api.windows.window import WindowAssigner
-    from penstock._builders.stream import DataStream
+    from penstock._builders.data_stream import DataStream
+    from penstock._builders.environment import StreamExecutionEnvironment
+    from penstock._engine.operators.factories.windows import WindowFactory
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock.common.typeinfo import TypeInformation
 
@@ -50,7 +52,12 @@ class AllWindowedStream(WindowSettings[T, W]):
     """
 
     def __init__(self, data_stream: DataStream[T], window_assigner: WindowAssigner[Any, W]) -> None:
-        super().__init__(data_stream.key_by(OneKey()), window_assigner)
+        self._keyed_stream = data_stream.key_by(OneKey())
+        super().__init__(self._keyed_stream, window_assigner)
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment that the stream belongs to."""
+        return self._keyed_stream.get_execution_environment()
 
     @overload
     def reduce(
@@ -86,7 +93,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        return self._reduced(reduce_function, window_function, output_type)
+        return self._add(*self._reducing(reduce_function, window_function, output_type))
 
     @overload
     def aggregate(
@@ -125,7 +132,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
+        return self._add(self._aggregating(aggregate_function, window_function, accumulator_type), output_type)
 
     def apply(
         self, window_function: AllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
@@ -141,7 +148,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("window_function", window_function, AllWindowFunction, or_callable=False)
-        return self._build(ElementPanes, None, window_function, output_type)
+        return self._add(self._factory(ElementPanes, None, window_function), output_type)
 
     def process(
         self, process_window_function: ProcessAllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
@@ -158,17 +165,18 @@ class AllWindowedStream(WindowSettings[T, W]):
         """
         kind: Any = ProcessAllWindowFunction
         check_function("process_window_function", process_window_function, kind, or_callable=False)
-        return self._build(ElementPanes, None, process_window_function, output_type)
+        return self._add(self._factory(ElementPanes, None, process_window_function), output_type)
 
     def _check_result_function(self, window_function: object) -> None:
         kinds: Any = (AllWindowFunction, ProcessAllWindowFunction)
         check_function("window_function", window_function, *kinds, or_callable=False)
 
-    def _build(
-        self, strategy: type[PaneStrategy], function: object, window_function: Any, output_type: TypeInformation | None
-    ) -> DataStream[Any]:
+    def _factory(self, strategy: type[PaneStrategy], function: object, window_function: Any) -> WindowFactory:
         of_the_key = None if window_function is None else with_key(window_function)
-        return super()._build(strategy, function, of_the_key, output_type).force_non_parallel()
+        return super()._factory(strategy, function, of_the_key)
+
+    def _add(self, factory: WindowFactory, output_type: TypeInformation | None) -> DataStream[Any]:
+        return self._keyed_stream._transform(factory, "Window", output_type).force_non_parallel()
 
 
 show("penstock.datastream.data_stream", AllWindowedStream)

@@ -42,7 +42,7 @@ def take_new_names(taken: dict[str, FileStatus], files: Sequence[FileStatus]) ->
     renamed: list[tuple[FileStatus, FileStatus]] = []
     for status in (names[path] for path in sorted(names) if not _has(taken, names[path])):
         for before in known.get(status.inode, ()):
-            goes_on = _goes_on(status, before)
+            goes_on = _continues(status, before)
             if goes_on is None:
                 passed_over.add(status.path)
             elif goes_on:
@@ -90,7 +90,7 @@ def state_of(status: FileStatus, taken: FileStatus) -> Followed:
         return Followed.UNKNOWN if copied is None else Followed.THERE if copied else Followed.REPLACED
     if status.size < taken.size or (status.size, status.modified_ms) == (taken.size, taken.modified_ms):
         return Followed.THERE
-    goes_on = taken.tail is None or _goes_on(status, taken)
+    goes_on = taken.tail is None or _continues(status, taken)
     if goes_on is False:
         reason = (
             f"what stands before byte {taken.size} is not what was read there: it was cut and written again, and lines "
@@ -107,7 +107,7 @@ def _has(taken: Mapping[str, FileStatus], status: FileStatus) -> bool:
     return before is not None and before.inode == status.inode
 
 
-def _goes_on(status: FileStatus, before: FileStatus) -> bool | None:
+def _continues(status: FileStatus, before: FileStatus) -> bool | None:
     """Tell whether a file holds the part that was read of another; None if it cannot be opened any more."""
     if status.size < before.size:
         return False

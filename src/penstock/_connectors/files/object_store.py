@@ -54,7 +54,7 @@ class _RawObject(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer)
-        with _telling():
+        with _translating_errors():
             data = self._reader.read(len(view))
         view[: len(data)] = memoryview(data)
         return len(data)
@@ -86,7 +86,7 @@ class ObjectFileSystem:
         prefix = key
         if any(sign in key for sign in MAGIC):
             prefix = key[: min(key.find(sign) for sign in MAGIC if sign in key)].rpartition("/")[0]
-        with _telling():
+        with _translating_errors():
             found = [status for status in self._list(root, prefix) if _belongs(bucket_and_key(status.path)[1], key)]
         if not found:
             raise FileNotFoundError(path)
@@ -103,7 +103,7 @@ class ObjectFileSystem:
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
         root, key = bucket_and_key(path)
-        with _telling():
+        with _translating_errors():
             reader = obstore.open_reader(store_of(root), key)
         return cast("BinaryIO", io.BufferedReader(_RawObject(reader), _READ_BYTES))
 
@@ -181,7 +181,7 @@ class ObjectFileSystem:
     def status(self, path: str) -> FileStatus:
         """Return the current status of an object."""
         root, key = bucket_and_key(path)
-        with _telling():
+        with _translating_errors():
             return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
@@ -208,13 +208,13 @@ class ObjectFileSystem:
         """Get the object and put it."""
         root, key = bucket_and_key(path)
         lines = change(self.lines_of(path))
-        with _telling():
+        with _translating_errors():
             obstore.put(store_of(root), key, bytes_of(lines))
 
     def lines_of(self, path: str) -> list[str]:
         """Get the object."""
         root, key = bucket_and_key(path)
-        with _telling():
+        with _translating_errors():
             try:
                 data = obstore.get(store_of(root), key).bytes()
             except (FileNotFoundError, PermissionDeniedError):  # S3 says so where there is none, and no right to list
@@ -240,7 +240,7 @@ class ObjectFileSystem:
 
 
 @contextmanager
-def _telling() -> Generator[None]:
+def _translating_errors() -> Generator[None]:
     """Translate what a store's client says into errors of a file system."""
     try:
         yield

@@ -79,7 +79,7 @@ class FoundFile:
             SourceFileChangedError: It has changed since it was found.
             SourceFileError: It cannot be opened.
         """
-        with self._telling():
+        with self._translating_errors():
             filesystem = filesystem_of(self.path)
             stream = filesystem.open_again(self.status) if self.may_grow else filesystem.open(self.path)
         try:
@@ -105,7 +105,7 @@ class FoundFile:
             return
         # Another file may have its name by now, but the open one is the file that was found.
         renamed = self.may_grow and self.status.inode is not None
-        with self._telling():
+        with self._translating_errors():
             try:
                 now = filesystem.status(self.path)
             except FileNotFoundError:
@@ -119,7 +119,7 @@ class FoundFile:
             raise SourceFileChangedError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")
 
     @contextmanager
-    def _telling(self) -> Generator[None]:
+    def _translating_errors(self) -> Generator[None]:
         """Translate the errors of a file system into Penstock's."""
         try:
             yield

@@ -310,9 +310,9 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
     def _begun(self, bucket_id: str, now: int) -> _Part:
         """Return a new part, in a folder that no other bucket has."""
         base = self._options.base_path
-        twin = filesystem_of(base).case_collision(folder_of(base, bucket_id))
-        if twin is not None:
-            reason = f"the file system takes it for {twin}; let the bucket assigner return names that differ more"
+        collision = filesystem_of(base).case_collision(folder_of(base, bucket_id))
+        if collision is not None:
+            reason = f"the file system takes it for {collision}; let the bucket assigner return names that differ more"
             raise BucketNameError(base, reason, repr(bucket_id))
         return _Part(UnfinishedPart(bucket_id, (), 0, now, now))
 

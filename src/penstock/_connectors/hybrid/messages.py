@@ -51,7 +51,7 @@ class HybridStep:
 class HybridSplit(SourceSplit):
     """A split of one of the sources.
 
-    The first split of a reader's snapshot is none, but its position: which source it reads, and what it has heard.
+    The first split of a reader's snapshot is none, but its position: which source it reads, and what it was told.
     """
 
     index: int

@@ -66,7 +66,7 @@ class HybridReader(SourceReader[Any, HybridSplit]):
         self._inner: SourceReader[Any, Any] | None = None
         #: Whether `start` was called; whether this source has no more splits; whether its end was told.
         self._started = self._no_more = self._told = False
-        #: Whether the last source has no more splits, which may be heard first; whether its end was reached.
+        #: Whether the last source has no more splits, which may be said first; whether its end was reached.
         self._no_more_at_all = self._ended = False
 
     @property
@@ -111,9 +111,9 @@ class HybridReader(SourceReader[Any, HybridSplit]):
     def notify_no_more_splits(self) -> None:
         self._no_more_at_all = True
         if self._is_last:
-            self._hear_no_more()
+            self._end_splits()
 
-    def _hear_no_more(self) -> None:
+    def _end_splits(self) -> None:
         self._no_more = True
         self._reader().notify_no_more_splits()
 
@@ -122,7 +122,7 @@ class HybridReader(SourceReader[Any, HybridSplit]):
             case SwitchSource(index, made):
                 self._turn_to(index, made)
             case NoMoreSplitsOfSource(index) if index == self._index:
-                self._hear_no_more()
+                self._end_splits()
             case InnerEvent(index, event) if index == self._index:
                 self._reader().handle_source_events(event)
             case _:

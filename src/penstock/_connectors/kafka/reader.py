@@ -192,7 +192,7 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
         parts: dict[KafkaTopicPartition, list[Any]] = {}
         for message in messages:
             if message.error() is not None:
-                self._told(message)
+                self._on_message_without_record(message)
                 continue
             place = message.topic(), message.partition()  # a call for each record would cost
             part = parts.get(place)  # type: ignore[arg-type]  # equal to one of the named tuples
@@ -201,7 +201,7 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
             part.append(message)
         return parts
 
-    def _told(self, message: Any) -> None:
+    def _on_message_without_record(self, message: Any) -> None:
         """Deal with what comes in place of a record.
 
         Raises:

@@ -82,11 +82,11 @@ class ChangeReader(SourceReader[PostgresChange, AnySplit]):
             if not isinstance(split, RangeSplit):
                 self._stream = ChangeStream(self._options, split)
             elif split.done:
-                self._tell(split)
+                self._report_done(split)
             else:
                 self._ranges.append(split)
 
-    def _tell(self, split: RangeSplit) -> None:
+    def _report_done(self, split: RangeSplit) -> None:
         self._done[split.split_id()] = split
         self._context.send_source_event_to_coordinator(RangeDone(split))
 
@@ -145,7 +145,7 @@ class ChangeReader(SourceReader[PostgresChange, AnySplit]):
         self._ranges.popleft()
         self._finished += 1
         output.release_output_for_split(split.split_id())
-        self._tell(replace(read, done=True))
+        self._report_done(replace(read, done=True))
 
     def _read(self, connection: AnyConnection, split: RangeSplit) -> _OpenPage:
         """Read the rest of a range, or as much of it as one page has."""

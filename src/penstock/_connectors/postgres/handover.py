@@ -87,7 +87,7 @@ class _Parted:
         object.__setattr__(self, "xmin", min(one.xmin for one in self.shown))
         object.__setattr__(self, "xmax", max(one.xmax for one in self.shown))
 
-    def verdict(self, xid: int) -> bool | None:
+    def is_shown(self, xid: int) -> bool | None:
         """Tell whether all segments show a transaction; None where that differs."""
         whole = self.shown[0].whole(xid)
         return True if whole < self.xmin else False if whole >= self.xmax else None
@@ -128,7 +128,7 @@ class Handover:
         asked: dict[int, list[KeyText]] = {}
         for xid, change in changes:
             table = self._tables.get(change.relation.oid) if isinstance(change, RowChange) else None
-            if table is not None and table.verdict(xid) is None:
+            if table is not None and table.is_shown(xid) is None:
                 assert isinstance(change, RowChange)
                 asked.setdefault(change.relation.oid, []).extend(_keys_of(change, table.key))
         places = {oid: iter(self._places(connection, self._tables[oid], keys)) for oid, keys in asked.items()}
@@ -141,9 +141,9 @@ class Handover:
             kept = tuple(relation for relation in change.relations if not self._shows_truncate(relation, xid))
             return [Truncate(kept)] if kept else []
         table = self._tables.get(change.relation.oid)
-        verdict = False if table is None else table.verdict(xid)
-        if table is None or verdict is not None:
-            return [] if verdict else [change]
+        is_shown = False if table is None else table.is_shown(xid)
+        if table is None or is_shown is not None:
+            return [] if is_shown else [change]
         shown: list[bool] = [
             table.shown[next(places[change.relation.oid])].shows(xid) for _ in _keys_of(change, table.key)
         ]

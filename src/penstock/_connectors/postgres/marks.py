@@ -87,7 +87,7 @@ class TableMark:
                 reason = f"its column {name!r} was of type {kind} when it was read before, and is of {column.type}"
                 raise TableError(str(table), reason, way_out)
         if _typed(key) != self.key:
-            reason = f"its key was {_told(self.key)} when it was read before, and is {_told(_typed(key))}"
+            reason = f"its key was {_described(self.key)} when it was read before, and is {_described(_typed(key))}"
             raise TableError(str(table), reason, way_out)
 
 
@@ -95,7 +95,7 @@ def _typed(key: Key) -> tuple[tuple[str, str], ...]:
     return tuple((column.name, column.type) for column in key.columns)
 
 
-def _told(key: Sequence[tuple[str, str]]) -> str:
+def _described(key: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in key)
 
 

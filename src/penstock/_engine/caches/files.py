@@ -19,7 +19,7 @@ from penstock._api.connectors.committer import Committer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink, SupportsCommitter
 from penstock._engine.storage.opening import open_storage
 from penstock._files.job_options import store_options
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, KeptStreamError
+from penstock.errors import CachedStreamError, CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -34,7 +34,7 @@ _THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class CachedFile:
     """A file, complete and never changed.
 
     Attributes:
@@ -53,14 +53,14 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPart:
+class CachedPart:
     """The committable: the files of one attempt, for one writing of one stream."""
 
     writing: str
-    files: tuple[KeptFile, ...]
+    files: tuple[CachedFile, ...]
 
 
-class KeptSink(Sink[Any], SupportsCommitter[KeptPart]):
+class CacheSink(Sink[Any], SupportsCommitter[CachedPart]):
     """Where one job writes a stream.
 
     Args:
@@ -73,16 +73,16 @@ class KeptSink(Sink[Any], SupportsCommitter[KeptPart]):
         self.writing = writing
 
     @abstractmethod
-    def create_writer(self, context: WriterInitContext) -> KeptWriter:
+    def create_writer(self, context: WriterInitContext) -> CacheWriter:
         """Make the writer of a subtask."""
 
-    def create_committer(self, context: CommitterInitContext) -> KeptCommitter:
+    def create_committer(self, context: CommitterInitContext) -> CacheCommitter:
         """Make what notes the files in this process."""
         del context
-        return KeptCommitter(self.writing)
+        return CacheCommitter(self.writing)
 
 
-class KeptWriter(CommittingSinkWriter[Any, KeptPart]):
+class CacheWriter(CommittingSinkWriter[Any, CachedPart]):
     """Writes files of one attempt after the other; a subclass says what is in them.
 
     Args:
@@ -95,38 +95,38 @@ class KeptWriter(CommittingSinkWriter[Any, KeptPart]):
 
     takes_batches = True
 
-    def __init__(self, sink: KeptSink, context: WriterInitContext) -> None:
+    def __init__(self, sink: CacheSink, context: WriterInitContext) -> None:
         self._writing = sink.writing
         self._context = context
         self._storage = open_storage(sink.url, store_options())
         reason = self._storage.why_absent()
         if reason is not None:
             raise CheckpointStorageError(sink.url, reason)
-        self._files: list[KeptFile] = []
+        self._files: list[CachedFile] = []
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
         """Write one record; operators hand over batches."""
         self.write_all([element], [context.timestamp()])
 
-    def prepare_commit(self) -> Collection[KeptPart]:
+    def prepare_commit(self) -> Collection[CachedPart]:
         """Return the files since the last call; an attempt that wrote none says so, too."""
         files, self._files = self._files, []
-        return [KeptPart(self._writing, tuple(files))]
+        return [CachedPart(self._writing, tuple(files))]
 
     def put(self, data: bytes, records: int, schema: bytes = b"") -> None:
         """Write a file."""
         context = self._context
         name = f"{self._writing}/{context.subtask_id}-{context.attempt_token}-{len(self._files)}"
         self._storage.put(name, data)
-        self._files.append(KeptFile(name, len(data), hashlib.sha256(data).digest(), records, schema))
+        self._files.append(CachedFile(name, len(data), hashlib.sha256(data).digest(), records, schema))
 
 
 #: By writing: the committed files by name, or None where it is not the writing of the job alone.
-_noted: dict[str, dict[str, KeptFile] | None] = {}
+_noted: dict[str, dict[str, CachedFile] | None] = {}
 _lock: Final = threading.Lock()
 
 
-class KeptCommitter(Committer[KeptPart]):
+class CacheCommitter(Committer[CachedPart]):
     """Notes the files of a job in the program's process.
 
     Args:
@@ -136,7 +136,7 @@ class KeptCommitter(Committer[KeptPart]):
     def __init__(self, writing: str) -> None:
         self._writing = writing
 
-    def commit(self, requests: Collection[CommitRequest[KeptPart]]) -> None:
+    def commit(self, requests: Collection[CommitRequest[CachedPart]]) -> None:
         """Note them; done again, it changes nothing.
 
         A job that continues one of another process may commit what that one has written: its files are gone, and
@@ -155,18 +155,18 @@ class KeptCommitter(Committer[KeptPart]):
         """Do nothing."""
 
 
-def take_noted(writing: str) -> tuple[KeptFile, ...] | None:
+def take_noted(writing: str) -> tuple[CachedFile, ...] | None:
     """Return the files of a writing whose job has finished, and forget them; None where they are not all of it."""
     with _lock:
         noted = _noted.pop(writing, None)
     return None if noted is None else tuple(file for _, file in sorted(noted.items()))
 
 
-def check_kept(storage: FileStorage, files: Collection[KeptFile]) -> None:
+def check_cached(storage: FileStorage, files: Collection[CachedFile]) -> None:
     """Read files, several at a time, and compare them with what was written.
 
     Raises:
-        KeptStreamError: One of them is gone, or has changed.
+        CachedStreamError: One of them is gone, or has changed.
         CheckpointStorageError: They cannot be read.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -174,21 +174,21 @@ def check_kept(storage: FileStorage, files: Collection[KeptFile]) -> None:
             pass
 
 
-def _check(storage: FileStorage, file: KeptFile) -> None:
-    read_kept(storage, file)
+def _check(storage: FileStorage, file: CachedFile) -> None:
+    read_cached(storage, file)
 
 
-def read_kept(storage: FileStorage, file: KeptFile) -> bytes:
+def read_cached(storage: FileStorage, file: CachedFile) -> bytes:
     """Return the bytes of a file.
 
     Raises:
-        KeptStreamError: It is gone, or has changed.
+        CachedStreamError: It is gone, or has changed.
     """
     path = storage.full_path(file.name)
     try:
         data = storage.read_sized(file.name, file.size)
     except CorruptCheckpointError as error:
-        raise KeptStreamError(path, error.reason) from error
+        raise CachedStreamError(path, error.reason) from error
     if hashlib.sha256(data).digest() != file.digest:
-        raise KeptStreamError(path, "it was changed or damaged (its bytes do not match their digest)")
+        raise CachedStreamError(path, "it was changed or damaged (its bytes do not match their digest)")
     return data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock._engine.caches.files import KeptSink, KeptWriter
+from penstock._engine.caches.files import CacheSink, CacheWriter
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
 from penstock._formats.arrow_misfits import MisfitError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FILE_BYTES: Final = 64 << 20
 
 
-class FrameSink(KeptSink):
+class FrameSink(CacheSink):
     """Where one job writes a stream for a DataFrame.
 
     Args:
@@ -46,7 +46,7 @@ class FrameSink(KeptSink):
         return FrameWriter(self, context)
 
 
-class FrameWriter(KeptWriter):
+class FrameWriter(CacheWriter):
     """Collects columns and writes them to Parquet files."""
 
     def __init__(self, sink: FrameSink, context: WriterInitContext) -> None:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The directory below a checkpoint directory in which programs have theirs.
-KEPT: Final = ".kept"
+CACHES: Final = ".caches"
 #: Of the names of temporary directories, for programs without a checkpoint directory.
-TEMPORARY: Final = "penstock-kept-"
+TEMPORARY: Final = "penstock-caches-"
 
 _log = logging.getLogger(__name__)
 
@@ -102,10 +102,10 @@ def remove_places() -> None:
 
 def _made(base: str, options: Mapping[str, str]) -> CacheDirectory:
     if scheme_of(base):
-        return CacheDirectory(open_storage(f"{base.rstrip('/')}/{KEPT}/{secrets.token_hex(16)}", options), None)
+        return CacheDirectory(open_storage(f"{base.rstrip('/')}/{CACHES}/{secrets.token_hex(16)}", options), None)
     try:
         if base:
-            parent = Path(base) / KEPT
+            parent = Path(base) / CACHES
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for directory in of_this_host(parent):
                 remove_dead(directory)

@@ -12,7 +12,7 @@ from penstock._api.connectors.reader import InputStatus
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
-from penstock._engine.caches.files import KeptFile, KeptSink, KeptWriter, read_kept
+from penstock._engine.caches.files import CachedFile, CacheSink, CacheWriter, read_cached
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.control import decode, encode
@@ -37,7 +37,7 @@ _CODEC: Final = "lz4"
 _SIZE_BYTES: Final = 8
 
 
-class StreamSink(KeptSink):
+class StreamSink(CacheSink):
     """Where one job writes a cached stream."""
 
     def create_writer(self, context: WriterInitContext) -> StreamWriter:
@@ -45,10 +45,10 @@ class StreamSink(KeptSink):
         return StreamWriter(self, context)
 
 
-class StreamWriter(KeptWriter):
+class StreamWriter(CacheWriter):
     """Collects blocks and writes them to files."""
 
-    def __init__(self, sink: KeptSink, context: WriterInitContext) -> None:
+    def __init__(self, sink: CacheSink, context: WriterInitContext) -> None:
         super().__init__(sink, context)
         self._blocks: list[bytes] = []
         self._size = self._records = 0
@@ -79,10 +79,10 @@ class StreamWriter(KeptWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSplit(SourceSplit):
+class CachedSplit(SourceSplit):
     """A file, and what was read of it: whole blocks, and records of the next one."""
 
-    file: KeptFile
+    file: CachedFile
     blocks: int = 0
     skip: int = 0
 
@@ -91,16 +91,16 @@ class KeptSplit(SourceSplit):
         return self.file.name
 
 
-class KeptEnumerator(SplitQueueEnumerator[KeptSplit, list[KeptSplit]]):
+class CacheEnumerator(SplitQueueEnumerator[CachedSplit, list[CachedSplit]]):
     """Assigns the files."""
 
-    def snapshot_state(self, checkpoint_id: int) -> list[KeptSplit]:
+    def snapshot_state(self, checkpoint_id: int) -> list[CachedSplit]:
         """Return the unassigned files."""
         del checkpoint_id
         return self.waiting_splits
 
 
-class CacheSource(Source[Any, KeptSplit, list[KeptSplit]]):
+class CacheSource(Source[Any, CachedSplit, list[CachedSplit]]):
     """The records of a cached stream.
 
     Args:
@@ -109,7 +109,7 @@ class CacheSource(Source[Any, KeptSplit, list[KeptSplit]]):
         type_info: The type of the stream.
     """
 
-    def __init__(self, url: str, files: tuple[KeptFile, ...], type_info: TypeInformation | None) -> None:
+    def __init__(self, url: str, files: tuple[CachedFile, ...], type_info: TypeInformation | None) -> None:
         self._url = url
         self._files = files
         self._type_info = type_info
@@ -127,22 +127,22 @@ class CacheSource(Source[Any, KeptSplit, list[KeptSplit]]):
         """Whether all records already have the representation of that type."""
         return True
 
-    def create_enumerator(self, enum_context: SplitEnumeratorContext[KeptSplit]) -> KeptEnumerator:
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[CachedSplit]) -> CacheEnumerator:
         """Begin with all files."""
-        return KeptEnumerator(enum_context, [KeptSplit(file) for file in self._files])
+        return CacheEnumerator(enum_context, [CachedSplit(file) for file in self._files])
 
     def restore_enumerator(
-        self, enum_context: SplitEnumeratorContext[KeptSplit], checkpoint: list[KeptSplit]
-    ) -> KeptEnumerator:
+        self, enum_context: SplitEnumeratorContext[CachedSplit], checkpoint: list[CachedSplit]
+    ) -> CacheEnumerator:
         """Continue with the unassigned files."""
-        return KeptEnumerator(enum_context, checkpoint)
+        return CacheEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> CacheReader:
         """Make the reader."""
         return CacheReader(reader_context, open_storage(self._url, store_options()), self._type_info)
 
 
-class CacheReader(SequentialSourceReader[Any, KeptSplit]):
+class CacheReader(SequentialSourceReader[Any, CachedSplit]):
     """Reads files of blocks.
 
     Args:
@@ -158,14 +158,14 @@ class CacheReader(SequentialSourceReader[Any, KeptSplit]):
         self._storage = storage
         self._layout = layout_of(type_info)
 
-    def open_split(self, split: KeptSplit) -> SplitCursor[Any, KeptSplit]:
+    def open_split(self, split: CachedSplit) -> SplitCursor[Any, CachedSplit]:
         """Read a file."""
         return _BlockCursor(self._storage, split, self._layout)
 
 
-class _BlockCursor(SplitCursor[Any, KeptSplit]):
-    def __init__(self, storage: FileStorage, split: KeptSplit, layout: Any) -> None:
-        data = read_kept(storage, split.file)
+class _BlockCursor(SplitCursor[Any, CachedSplit]):
+    def __init__(self, storage: FileStorage, split: CachedSplit, layout: Any) -> None:
+        data = read_cached(storage, split.file)
         size = int.from_bytes(data[:_SIZE_BYTES], "little")
         raw: bytes = cast("Any", pa).decompress(memoryview(data)[_SIZE_BYTES:], size, codec=_CODEC, asbytes=True)
         self._blocks = decode(raw, list[bytes])
@@ -195,5 +195,5 @@ class _BlockCursor(SplitCursor[Any, KeptSplit]):
             rows = batch.rows()
             output.collect_all(rows.records, rows.timestamps)
 
-    def snapshot(self) -> KeptSplit:
+    def snapshot(self) -> CachedSplit:
         return self._split

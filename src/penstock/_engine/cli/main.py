@@ -21,7 +21,7 @@ from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
 from penstock._engine.processes.exit_codes import SIGNALLED, ExitCode, exit_code_of
-from penstock.common.process import tend_standard_streams
+from penstock.common.process import protect_standard_streams
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after the command's name; the process's own by default.
     """
-    tend_standard_streams()
+    protect_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
         sys.stdout.flush()  # else it would fail at the exit of the process, where it cannot be handled

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.subtask_state import unread_splits
 from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
@@ -27,6 +26,7 @@ from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import ExecutionFailureHandler, JobTermination
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, table_of
+from penstock._engine.coordinator.scheduler import CoordinatorContext, SchedulerParts
 from penstock._engine.coordinator.stages.reactions import STAGES
 from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
 from penstock._engine.graph.job_graph import JobType
@@ -100,13 +100,8 @@ def _parts_of(plan: ExecutionPlan, settings: JobSettings, identity: DriverIdenti
         context, state, settings.restart, identity.run_id, commits=commits, stop=stop, ending=termination
     )
     is_batch = graph.job_type is JobType.BATCH
-    scheduler = (
-        StageScheduler(context, state, life, commits, output)
-        if is_batch
-        else EpochScheduler(
-            *(context, state, life), requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
-        )
-    )
+    shared = SchedulerParts(context, state, life, commits, output)
+    scheduler = StageScheduler(shared) if is_batch else EpochScheduler(shared, requests, savepoints, stop)
     life.drive(scheduler)
     return JobParts(
         settings=settings,

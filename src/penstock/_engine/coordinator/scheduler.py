@@ -1,19 +1,22 @@
-"""The progress of a job, which streams and batch jobs make in two ways, and what it knows of the job's life.
+"""The progress of a job, which streams and batch jobs make in two ways, and what it shares with the job's life.
 
 The life of a job is its start, its failures, its savepoints and its end. Progress is what a running job does in
 between: Spark jobs one after the other, between two of which enumerators are called, and pauses while there is no
-input. Source: Flink's ``SchedulerNG``, which a ``JobMaster`` drives without knowing whether the job is a stream.
+input. Both share the job's phase, the instructions that are given, and the answers that are still due. Source: Flink's
+``SchedulerNG``, which a ``JobMaster`` drives without knowing whether the job is a stream.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import PauseOver
-from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.coordinator.phases import MOVES, RUNNING, STATUS, STOPPING, Phase
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import TaskFailure
 from penstock.common.user_values import told
 from penstock.errors import InternalError
@@ -21,9 +24,9 @@ from penstock.errors import InternalError
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState
+    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
     from penstock._engine.protocol.metadata import ChainEntry
+    from penstock.common.job_status import JobStatus
 
 #: The failure: an error of a user's function in a task, or an exception on the driver.
 Cause: TypeAlias = TaskFailure | Exception
@@ -35,6 +38,71 @@ MAX_ATTEMPTS: Final = 10
 def text_of(cause: Cause | str) -> str:
     """Return the text of a failure for a chain entry or for the answer to a request."""
     return cause.error if isinstance(cause, TaskFailure) else told(str(cause))
+
+
+class CoordinatorContext:
+    """The state that the life of a job and its scheduler share: phase, outgoing instructions, unanswered calls.
+
+    At most one *call* (an instruction that the driver answers before it takes the next event), one epoch, the naming of
+    one savepoint, and one chain entry (`ChainWriter`) are unanswered at a time.
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self.status: JobStatus = STATUS[Phase.STARTING]
+        #: The time of the current event.
+        self.now = Moment(0, 0)
+        #: The number of restarts.
+        self.job_attempt = 0
+        #: Why the job fails or restarts; None while it runs.
+        self.error: Cause | None = None
+        self._instructions: list[do.Instruction] = []
+        #: An instruction that the driver answers before it takes the next event.
+        self.calling = False
+        self.epoch_running = False
+        #: Whether the savepoint that the job stops into is being named.
+        self.saving = False
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether an answer is still due, beside that to a chain entry."""
+        return self.calling or self.epoch_running or self.saving
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the job is being torn down and starts no new work."""
+        return self.phase in STOPPING
+
+    def go(self, phase: Phase) -> None:
+        """Move on to a phase; raises InternalError when it cannot follow."""
+        if phase not in MOVES[self.phase]:
+            raise InternalError(f"A job cannot go from phase {self.phase.name} to {phase.name}.")
+        self.phase = phase
+        self.show(STATUS.get(phase, self.status))
+
+    def show(self, status: JobStatus) -> None:
+        """Show a status, when it is a new one."""
+        if status is not self.status:
+            self.status = status
+            self.emit(do.ChangeStatus(status))
+
+    def emit(self, *instructions: do.Instruction) -> None:
+        """Give instructions."""
+        self._instructions += instructions
+
+    def report_failure(self, cause: Cause, checkpoint_id: int, *, counted: bool) -> None:
+        """Report a failure of the epoch of a checkpoint."""
+        self.emit(do.ReportFailure(cause, checkpoint_id, self.job_attempt, counted))
+
+    def call(self, instruction: do.Instruction) -> None:
+        """Give an instruction, and wait for its answer."""
+        self.calling = True
+        self._instructions.append(instruction)
+
+    def taken(self) -> list[do.Instruction]:
+        """Return the instructions that were given since the last call."""
+        taken, self._instructions = self._instructions, []
+        return taken
 
 
 class StopStep(Enum):
@@ -68,33 +136,82 @@ class JobLife(Protocol):
         """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
 
 
-class Scheduler(ABC):
+@dataclass(frozen=True, slots=True)
+class SchedulerParts:
+    """The parts of a job that any scheduler is given."""
+
+    context: CoordinatorContext
+    state: JobState
+    life: JobLife
+    commits: CommitScheduler
+    #: Delivers printed and collected records to the program.
+    output: OutputDelivery
+
+
+class CheckpointCoordinator(ABC):
+    """The checkpoint of a job between its last input and its commit point, and what follows from it.
+
+    Args:
+        parts: The parts of the job. Once a checkpoint has completed, commits start and output is delivered.
+    """
+
+    def __init__(self, parts: SchedulerParts) -> None:
+        self._context = parts.context
+        self._state = parts.state
+        self._commits = parts.commits
+        self._output = parts.output
+        #: What is to be in the next chain entry, up to the commit point.
+        self.pending: PendingCheckpoint | None = None
+        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
+        self._lost_pending: PendingCheckpoint | None = None
+
+    def reset(self) -> None:
+        """Forget what was under way."""
+        self.pending = None
+
+    def completed(self, entry: ChainEntry) -> None:
+        """Complete the pending checkpoint, whose chain entry is stored."""
+        pending, self.pending = self.pending, None
+        assert pending is not None
+        self._complete(entry, pending)
+
+    def lost(self) -> None:
+        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
+        self._lost_pending, self.pending = self.pending, None
+
+    def found(self, entry: ChainEntry) -> None:
+        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
+        lost, pending = self._state.chain.lost, self._lost_pending
+        self.pending = None
+        if lost is not None and pending is not None and lost.same_write(entry):
+            self._complete(lost, pending)
+
+    @abstractmethod
+    def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
+        """Take up the state of a completed checkpoint, start its commits and deliver its output."""
+
+
+CheckpointsT_co = TypeVar("CheckpointsT_co", bound=CheckpointCoordinator, covariant=True)
+
+
+class Scheduler(ABC, Generic[CheckpointsT_co]):
     """Makes the progress of one job: runs Spark jobs, between which the enumerators of the sources are called.
 
     Each implementation has a table of the events that it handles (`epochs.reactions`, `stages.reactions`). Its other
     public methods are the calls from the life of the job.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state.
-        life: The life of the job.
-        commits: The commits.
-        output: Delivers printed and collected records to the program.
+        parts: What it is given of the job.
+        checkpoints: Makes its checkpoints.
     """
 
-    def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        life: JobLife,
-        commits: CommitScheduler,
-        output: OutputDelivery,
-    ) -> None:
-        self._context = context
-        self._state = state
-        self._life = life
-        self._commits = commits
-        self._output = output
+    def __init__(self, parts: SchedulerParts, checkpoints: CheckpointsT_co) -> None:
+        self._context = parts.context
+        self._state = parts.state
+        self._life = parts.life
+        self._commits = parts.commits
+        self._output = parts.output
+        self._checkpoints = checkpoints
         #: The number of the present attempt at an epoch or stage.
         self._attempt = 1
 
@@ -117,31 +234,28 @@ class Scheduler(ABC):
         if self._state.chain.entry is None:
             self.reset()
 
-    @abstractmethod
     def reset(self) -> None:
         """Forget what was under way; no answer of it is due any more."""
+        self._checkpoints.reset()
+        self._attempt = 1
 
     @property
-    @abstractmethod
     def has_pending_checkpoint(self) -> bool:
         """Whether a checkpoint is between its last input and its commit point."""
+        return self._checkpoints.pending is not None
 
     # ---------------------------------------------------------------------------------------------------- enumerators
 
     def _open(self) -> None:
         """Start the enumerators."""
         self._context.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._context.call(
-            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
-        )
+        self._context.call(do.StartEnumerators(self._state.sources.openings()))
 
     def assigned(self, assigned: ev.Assigned) -> None:
         """Note what enumerators assigned; this ends a pause."""
         if self._context.phase not in RUNNING:
             return
-        for uid, by_subtask in assigned.items():
-            self._state.sources[uid].assigned(by_subtask)
+        self._state.sources.assigned(assigned)
         if self._context.phase is Phase.PAUSED and assigned:
             self._run()
 
@@ -152,10 +266,9 @@ class Scheduler(ABC):
     def _settle(self, completed: int) -> None:
         """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
         self._context.go(Phase.NOTIFYING_SOURCES)
-        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
-        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
-        if completed or heard:
-            self._context.call(do.CallEnumerators(completed, heard))
+        deliveries = self._state.sources.deliver()
+        if completed or deliveries:
+            self._context.call(do.CallEnumerators(completed, deliveries))
         else:
             self._next()
 
@@ -208,13 +321,15 @@ class Scheduler(ABC):
     def entry_stored(self, entry: ChainEntry) -> None:
         """Continue after the commit point of a checkpoint."""
 
-    @abstractmethod
     def entry_lost(self) -> None:
         """Abandon a checkpoint whose chain entry has no known outcome; it may turn out to be stored."""
+        self._checkpoints.lost()
+        self._attempt = 1
 
-    @abstractmethod
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the abandoned checkpoint if this entry of this driver, which was found on the chain, is its own."""
+        self._checkpoints.found(entry)
+        self._attempt = 1
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit."""

@@ -15,6 +15,7 @@ from penstock._engine.coordinator.settings import LATEST, BatchRecoverySettings,
 from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
+from penstock._engine.driver.checkpoints.start_lookups import StartLookups
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver, RunCleanUp
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
@@ -207,6 +208,7 @@ def _performers(run: _JobRun) -> Performers:
     storage, mailbox, background, program = run.storage, run.mailbox, run.background, run.program
     savepoints = SavepointFiles(storage, mailbox, background)
     return Performers(
+        lookups=StartLookups(storage),
         store=CheckpointStore(storage, background, mailbox.clock),
         enumerators=Enumerators(
             program.sources, mailbox, background, cache(partial(_run_files, run)), is_batch=run.is_batch

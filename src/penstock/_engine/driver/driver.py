@@ -237,7 +237,8 @@ class JobDriver:
             runtime_ms = self._mailbox.clock.now().since(self._started)
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
             given_up = tuple(map(_told, self.view.given_up))
-            note_given_up(self.job_name, given_up)
+            for entry in given_up:
+                note_given_up(self.job_name, entry)
             unread = self.view.unread_splits_by_name
             for name, count in unread.items():
                 _log.warning(_UNREAD, name, count)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
     from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
+    from penstock._engine.driver.checkpoints.start_lookups import StartLookups
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
@@ -95,7 +96,8 @@ class JobOutcome:
 class Performers:
     """The parts of a driver that perform the coordinator's instructions."""
 
-    #: Checkpoint storage; sources; accumulators; sinks; epochs.
+    #: What a start finds; checkpoint storage; sources; accumulators; sinks; epochs.
+    lookups: StartLookups
     store: CheckpointStore
     enumerators: Enumerators
     merger: AccumulatorMerger
@@ -235,12 +237,12 @@ class JobLoop:
     def _handlers_of(self, of: Performers) -> dict[type[Any], Callable[[Any], ev.Event | None]]:
         """Return who performs each instruction; all are performed, and answered, at once."""
         return {
-            do.ListJobs: of.store.list_jobs,
-            do.ReadMark: of.store.read_mark,
-            do.RecordStart: of.store.record_start,
-            do.FindLaterCheckpoint: of.store.find_later,
-            do.ListChainEntries: of.store.list_entries,
-            do.ReadChainEntry: of.store.read_entry,
+            do.ListJobs: of.lookups.list_jobs,
+            do.ReadMark: of.lookups.read_mark,
+            do.RecordStart: of.lookups.record_start,
+            do.FindLaterCheckpoint: of.lookups.find_later,
+            do.ListChainEntries: of.lookups.list_entries,
+            do.ReadChainEntry: of.lookups.read_entry,
             do.PutChainEntry: of.store.put_entry,
             do.AdoptGraph: of.epochs.adopt,
             do.CopyState: of.store.copy_state,

@@ -63,6 +63,9 @@ class CheckpointView:
     ended: Moment | None = None
     #: By vertex of the plan and by subtask; a subtask that had finished before is left out. Empty until it completes.
     subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
+    #: Bytes that all of them wrote for it, and bytes of all the state that it names.
+    written_bytes: int = 0
+    state_bytes: int = 0
     #: Its path for display; None until it completes, and if its directory is temporary.
     path: str | None = None
     #: Its files were deleted, because newer checkpoints replaced it.
@@ -95,16 +98,6 @@ class CheckpointView:
     def acknowledged(self) -> int:
         """The number of subtasks that have acknowledged."""
         return sum(map(len, self.subtasks))
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes that were written for it."""
-        return sum(part.written_bytes for parts in self.subtasks for part in parts.values())
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of all the state that it names."""
-        return sum(part.state_bytes for parts in self.subtasks for part in parts.values())
 
 
 @dataclass(frozen=True, slots=True)

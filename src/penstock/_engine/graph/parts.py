@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import cloudpickle
 
 from penstock._engine.graph.own_modules import imports_of, is_own, sources_digest
+from penstock._engine.graph.pickling import global_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,7 +163,7 @@ def _function_parts(value: types.FunctionType) -> Iterator[object]:
 def _globals(function: types.FunctionType) -> Iterator[object]:
     """Yield what a function finds by name: in its module, and in those that it imports by itself."""
     found = function.__globals__
-    for name in sorted(_global_names(function.__code__)):
+    for name in sorted(global_names(function.__code__, _READS)):
         if name in found:
             yield name
             yield found[name]
@@ -177,11 +178,6 @@ def _globals(function: types.FunctionType) -> Iterator[object]:
 def _names(code: types.CodeType) -> set[str]:
     """Return all names in code: of variables that are not its own, and of attributes."""
     return set(code.co_names).union(*(_names(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
-
-
-def _global_names(code: types.CodeType) -> set[str]:
-    used = {step.argval for step in dis.get_instructions(code) if step.opname in _READS}
-    return used.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
 
 
 def _imports(code: types.CodeType, package: str) -> Iterator[str]:

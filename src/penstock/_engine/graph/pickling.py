@@ -20,13 +20,14 @@ from penstock._engine.protocol import cloudpickled
 from penstock.errors import UnpicklableFunctionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
     from types import TracebackType
 
 _MAX_DEPTH = 8
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 #: Each host has these, though they may be imported from a folder.
 _NOT_THE_USERS = {"__main__", "penstock", "py4j", "pyspark"}
+#: By these cloudpickle finds what to pickle of a module.
 _GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
@@ -146,7 +147,7 @@ def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, obje
             yield f"closure variable {name!r}", cell.cell_contents
         except ValueError:  # not yet assigned
             continue
-    for name in sorted(_global_names(function.__code__)):
+    for name in sorted(global_names(function.__code__, _GLOBAL_INSTRUCTIONS)):
         if name in function.__globals__:
             yield f"global variable {name!r}", function.__globals__[name]
     for name, part in {**(function.__kwdefaults__ or {}), **_defaults(function)}.items():
@@ -159,10 +160,11 @@ def _defaults(function: types.FunctionType) -> dict[str, object]:
     return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
 
 
-def _global_names(code: types.CodeType) -> set[str]:
-    used = {step.argval for step in dis.get_instructions(code) if step.opname in _GLOBAL_INSTRUCTIONS}
+def global_names(code: types.CodeType, instructions: Container[str]) -> set[str]:
+    """Return the names that code, and the code of the functions and classes in it, uses by some instructions."""
+    used = {step.argval for step in dis.get_instructions(code) if step.opname in instructions}
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return used.union(*map(_global_names, inner))
+    return used.union(*(global_names(constant, instructions) for constant in inner))
 
 
 def _parts_of_partial(partial: functools.partial[Any]) -> Iterator[tuple[str, object]]:

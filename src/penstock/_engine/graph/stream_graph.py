@@ -102,7 +102,7 @@ class StreamNode:
         return any(edge.partitioning is not None and edge.partitioning.kind not in whole for edge in self.inputs)
 
     @property
-    def hears_broadcast(self) -> bool:
+    def has_broadcast_input(self) -> bool:
         """Whether each of its subtasks gets all records of one input, beside its part of the other one."""
         kinds = (edge.partitioning.kind for edge in self.inputs if edge.partitioning is not None)
         return PartitionerKind.BROADCAST in kinds and any(edge.input_index for edge in self.inputs)
@@ -141,7 +141,7 @@ class StreamGraph:
         subtasks as their data needs.
         """
         is_divided = node.full_window and node.is_divided
-        if node.non_parallel or node.parallelism is not None or is_divided or node.hears_broadcast:
+        if node.non_parallel or node.parallelism is not None or is_divided or node.has_broadcast_input:
             return True
         return node.sized_like is not None and self.sets_parallelism(node.sized_like)
 

@@ -153,7 +153,7 @@ class Operator(CurrentRecord, ABC):
     def notify(self, epoch: EpochContext) -> None:
         """Notify the checkpoint listeners of the checkpoints before the epoch."""
 
-    def make_room(self) -> None:
+    def free_memory(self) -> None:
         """Free memory; called before each call that processes batches, timers or the end of input."""
 
     @abstractmethod

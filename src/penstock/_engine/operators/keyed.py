@@ -79,8 +79,8 @@ class KeyedOperator(UserFunctionOperator):
             self._key_kinds = KeyKinds(self.store)
         super().begin_epoch(epoch)
 
-    def make_room(self) -> None:
-        self.store.make_room()
+    def free_memory(self) -> None:
+        self.store.free_memory()
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         operator_state = self.save_operator_state(epoch)

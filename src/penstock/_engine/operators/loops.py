@@ -84,7 +84,7 @@ _NOT_NONE: Final = (
 )
 
 _REDUCE: Final = _Template(
-    "call, records, keys, hot, load, keep_apart",
+    "call, records, keys, hot, load, store_copy",
     """
     for key, record in zip(keys, records, strict=True):
         try:
@@ -95,7 +95,7 @@ _REDUCE: Final = _Template(
         {body}
     """,
     "hot[key] = result; results.append(result)",
-    f"{_NOT_NONE}\nresults.append(keep_apart(key, result))",
+    f"{_NOT_NONE}\nresults.append(store_copy(key, result))",
 )
 
 _AGGREGATE: Final = _Template(
@@ -262,7 +262,7 @@ class Loops:
         records: Iterable[Any],
         keys: list[Any],
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
-        keep_apart: Callable[[Any, Any], Any],
+        store_copy: Callable[[Any, Any], Any],
     ) -> tuple[list[Any], Shape | None]:
         """Fold each record into the value of its key; return the value after each record, and the common shape.
 
@@ -271,9 +271,9 @@ class Loops:
             records: The records.
             keys: Their keys.
             state: The values by key, and a function that loads a missing one.
-            keep_apart: Stores a mutable value of a key, and returns the copy to emit.
+            store_copy: Stores a mutable value of a key, and returns the copy to emit.
         """
-        return self._run(_REDUCE, call, records, keys, *state, keep_apart)
+        return self._run(_REDUCE, call, records, keys, *state, store_copy)
 
     def fold(
         self,

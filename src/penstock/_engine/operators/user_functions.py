@@ -117,12 +117,12 @@ class UserFunctionOperator(Operator):
         return not self._checkpointed or (current and not self.operator_state.has_union)
 
     def end_input(self, input_index: int) -> Iterable[Output]:
-        return self._tell("end_input", input_index)
+        return self._call_end_methods("end_input", input_index)
 
     def finish(self) -> Iterable[Output]:
-        return self._tell("finish")
+        return self._call_end_methods("finish")
 
-    def _tell(self, name: str, *arguments: int) -> Iterable[Output]:
+    def _call_end_methods(self, name: str, *arguments: int) -> Iterable[Output]:
         """Call the functions' end methods, and return their results: without timestamps, after the last watermark."""
         self.iterate([])
         self.leave_keys()

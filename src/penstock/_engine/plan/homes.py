@@ -19,7 +19,7 @@ ANYWHERE: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class SlotAssignment:
     """The slots of one level."""
 
     #: By slot.
@@ -34,7 +34,7 @@ class Homes:
 
     _hosts: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
 
-    def seat(self, subtasks: Sequence[tuple[int, int]], hosts: Sequence[str]) -> Seats:
+    def assign_slots(self, subtasks: Sequence[tuple[int, int]], hosts: Sequence[str]) -> SlotAssignment:
         """Give the subtasks of a level their slots, and note their hosts.
 
         Args:
@@ -49,11 +49,11 @@ class Homes:
         loads: Counter[int] = Counter()
         of_vertex: Counter[tuple[int, int]] = Counter()
         most, running = -(-len(subtasks) // len(of_level)), Counter(vertex for vertex, _ in subtasks)
-        seats: dict[tuple[int, int], int] = {}
+        assigned: dict[tuple[int, int], int] = {}
         homeless: dict[int, list[int]] = {}
 
         def take(vertex: int, subtask: int, slot: int) -> None:
-            seats[vertex, subtask] = slot
+            assigned[vertex, subtask] = slot
             loads[slot] += 1
             of_vertex[vertex, slot] += 1
 
@@ -73,7 +73,7 @@ class Homes:
                 take(vertex, subtask, slot)
                 heapreplace(emptiest, (of_vertex[vertex, slot], loads[slot], slot))
                 self._hosts[vertex, subtask] = of_level[slot]
-        return Seats(of_level, seats)
+        return SlotAssignment(of_level, assigned)
 
     def _hosts_for(self, subtasks: Sequence[tuple[int, int]], hosts: Sequence[str]) -> tuple[str, ...]:
         """Return the hosts of a level's slots: first those that have state of the level, then the others in turn."""

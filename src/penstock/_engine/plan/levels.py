@@ -36,6 +36,8 @@ class ExecutionPlan:
     level_of: tuple[int, ...]
     #: By level: its vertices, in order.
     levels: tuple[tuple[int, ...], ...]
+    #: By vertex: the edges into it, in order of their ids; none into sources, and into what the driver feeds.
+    inputs: tuple[tuple[JobEdge, ...], ...]
 
     @property
     def width(self) -> int:
@@ -46,7 +48,7 @@ class ExecutionPlan:
     def channels_into(self, vertex: int, subtask: int) -> dict[int, int]:
         """Return the channels that a subtask reads: channel number -> input index."""
         channels: dict[int, int] = {}
-        for edge in self.graph.inputs(vertex):
+        for edge in self.inputs[vertex]:
             for sender in self.senders(edge, subtask):
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
@@ -102,7 +104,8 @@ def build_plan(graph: JobGraph) -> ExecutionPlan:
         tuple(vertex.id for vertex in graph.vertices if level_of[vertex.id] == level)
         for level in range(max(level_of, default=-1) + 1)
     )
-    return ExecutionPlan(graph, tuple(level_of), levels)
+    inputs = tuple(tuple(graph.inputs(vertex.id)) for vertex in graph.vertices)
+    return ExecutionPlan(graph, tuple(level_of), levels, inputs)
 
 
 def plan_epoch(
@@ -132,9 +135,13 @@ def plan_epoch(
         [(vertex, subtask) for vertex in vertices for subtask in running.get(vertex, ())] for vertices in plan.levels
     ]
     widths = tuple(max(1, min(len(subtasks), len(hosts))) for subtasks in of_levels)
-    seats = [homes.seat(subtasks, hosts) for subtasks in of_levels] if homes is not None and is_spread(hosts) else []
-    slot_of = {subtask: slot for level in seats for subtask, slot in level.slots.items()}
-    placed = {vertex: tuple(slot_of[vertex, one] for one in running[vertex]) for vertex in running if seats}
+    assignments = (
+        [homes.assign_slots(subtasks, hosts) for subtasks in of_levels]
+        if homes is not None and is_spread(hosts)
+        else []
+    )
+    slot_of = {subtask: slot for level in assignments for subtask, slot in level.slots.items()}
+    placed = {vertex: tuple(slot_of[vertex, one] for one in running[vertex]) for vertex in running if assignments}
     ending = {vertex: _ranges(subtasks) for vertex, subtasks in _ending(plan, common.stop, dispatches).items()}
     by_slot: list[list[list[SubtaskDispatch]]] = [[[] for _ in range(width)] for width in widths]
     for target, slot in placement(plan, ranges, widths, placed).items():
@@ -148,7 +155,7 @@ def plan_epoch(
             widths=widths,
             running=ranges,
             placed={vertex: slots for vertex, slots in placed.items() if vertex in _reached(plan, level)},
-            hosts=seats[level].hosts if seats else (),
+            hosts=assignments[level].hosts if assignments else (),
             ending=ending,
             inputs={
                 edge: status
@@ -208,10 +215,9 @@ def _ending(
     ending: dict[int, list[int]] = {}
     for vertex in chain.from_iterable(plan.levels):
         running = going_on[vertex]
-        head = plan.graph.vertices[vertex]
-        if head.is_source and stop is StopMode.DRAIN:
+        if stop is StopMode.DRAIN and plan.graph.vertices[vertex].is_source:
             going_on[vertex] = []
-        elif head.is_source or head.is_fed:
+        elif not plan.inputs[vertex]:
             going_on[vertex] = [subtask for subtask in running if not dispatches[vertex, subtask].ends]
         else:
             fed = _fed(plan, vertex, going_on)
@@ -225,7 +231,7 @@ def _ending(
 def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) -> set[int]:
     """Return the subtasks of a vertex with a sender that continues."""
     fed: set[int] = set()
-    for edge in plan.graph.inputs(vertex):
+    for edge in plan.inputs[vertex]:
         for sender in going_on[edge.source]:
             if len(fed) == plan.graph.vertices[vertex].parallelism:
                 return fed

@@ -6,18 +6,16 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.common.job_execution_result import GivenUpCommittables
 
 _lock = threading.Lock()
 _lines: Final[list[str]] = []
 
 
-def note_given_up(job_name: str, given_up: Sequence[GivenUpCommittables]) -> None:
-    """Note the committables that the sinks of a finished job gave up."""
+def note_given_up(job_name: str, given_up: GivenUpCommittables) -> None:
+    """Note committables that a sink of a finished job gave up."""
     with _lock:
-        _lines.extend(f"Job {job_name!r}: {entry}" for entry in given_up)
+        _lines.append(f"Job {job_name!r}: {given_up}")
 
 
 def take_given_up() -> list[str]:

@@ -267,7 +267,7 @@ class LevelDispatch:
 
 #: The changed status of a channel: the watermark, or None if receivers know it; whether it is idle; whether it has
 #: ended.
-ChannelNews: TypeAlias = tuple[int | None, bool, bool]
+ChannelUpdate: TypeAlias = tuple[int | None, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +282,13 @@ class TaskDispatch:
 
 
 class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
-    """The control row of the channels from one sending slot to one receiving slot; channels without news are left out.
+    """The control row of the channels from one sending slot to one receiving slot; others are left out.
 
     It is encoded as an array, because there may be one row for each pair of slots.
     """
 
-    #: The news by channel number.
-    channels: dict[int, ChannelNews]
+    #: The updates by channel number.
+    channels: dict[int, ChannelUpdate]
     #: The milliseconds of the epoch in which the sender could have read, by channel number; 0 is left out.
     read_ms: dict[int, float] = {}
     #: True when a subtask of the sending slot failed: receivers process nothing more.

@@ -1,4 +1,4 @@
-"""Access control: tokens and their roles, one-time codes for a token, and delays after wrong tokens."""
+"""Who may do what: tokens and their roles, as the configuration has them, and one-time codes for a token."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ _READING: Final = option_table.REST_READ_ONLY_TOKEN
 _OPEN: Final = "none"
 _SHORTEST_TOKEN: Final = 16
 
-#: After this many failures of a client within this many seconds, its answers are delayed; each further failure doubles
-#: the delay.
-_REMEMBERED_S: Final = 60.0
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 2.0
-_PEERS: Final = 1_000
 #: A code is valid for this time; its link is used right after the start of the program.
 _CODE_MS: Final = 3_600_000
 _CODES: Final = 16
@@ -56,43 +51,6 @@ class AccessPolicy:
     token: str | None = field(default=None, repr=False)
     #: The bearer token of readers; None where there are none.
     read_only_token: str | None = field(default=None, repr=False)
-
-    def role(self, authorization: str) -> Role:
-        """Return the role that an Authorization header gives; the time it takes tells nothing about the tokens."""
-        if self.token is None:
-            return Role.OPERATOR
-        kind, _, given = authorization.partition(" ")
-        sent = given.strip().encode() if kind.lower() == "bearer" else b""
-        operates = hmac.compare_digest(sent, self.token.encode())
-        reads = self.read_only_token is not None and hmac.compare_digest(sent, self.read_only_token.encode())
-        if operates:
-            return Role.OPERATOR
-        return Role.READER if reads else Role.ANYBODY
-
-
-class FailureDelays:
-    """The delays of answers to wrong tokens, by the address of the client.
-
-    Answers to right tokens are never delayed, because all users of a machine share one address.
-
-    Args:
-        clock: Returns seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        #: By address: the number of failures, and the time of the last one.
-        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
-
-    def after_failure(self, peer: str) -> float:
-        """Note a failure, and return the delay of its answer in seconds."""
-        now = self._clock()
-        count, last = self._failures.pop(peer, (0, now))
-        count = 1 if now - last > _REMEMBERED_S else count + 1
-        self._failures[peer] = count, now
-        if len(self._failures) > _PEERS:
-            self._failures.popitem(last=False)
-        return min(_FIRST_DELAY_S * 2 ** min(count - 1, 10), _LONGEST_DELAY_S)
 
 
 class OneTimeCodes:

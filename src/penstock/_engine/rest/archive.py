@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from penstock._engine.protocol.decoders import json_decoder
-from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.context import Jobs, RestContext
 from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.handlers import (
     checkpoint_subtasks,
@@ -24,7 +24,6 @@ from penstock._engine.rest.handlers import (
     vertices,
 )
 from penstock._engine.rest.http_error import ErrorResponseBody, HttpError
-from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.routing import HandlerRequest, json_of
 
 if TYPE_CHECKING:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import ipaddress
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
-from penstock._engine.rest.access import FailureDelays, Role
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.handlers.refusals import JARS
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
 from penstock._engine.rest.http_error import HttpError
@@ -24,6 +26,8 @@ from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
 from penstock._engine.rest.routing import error_response
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from penstock._engine.rest.access import AccessPolicy
@@ -33,12 +37,42 @@ MAX_BODY: Final = 64 << 10
 #: The maximum number of digits in Content-Length; Python refuses to convert very long numbers.
 _MOST_DIGITS: Final = 18
 _BODY_TIMEOUT_S: Final = 10.0
+#: After this many failures of a client within this many seconds, its answers are delayed; each further failure doubles
+#: the delay.
+_REMEMBERED_S: Final = 60.0
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 2.0
+_PEERS: Final = 1_000
 _JSON: Final = "application/json"
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _TOKEN_PATHS: Final = (TOKEN_PATH, f"/v1{TOKEN_PATH}")
 #: Pages without figures: a browser has to load them before it can send a token.
 _PUBLIC: Final = ("/", PAGE_PATH, DOCUMENT_PATH, *_TOKEN_PATHS)
 _PUBLIC_BELOW: Final = "/assets/"
+
+
+class FailureDelays:
+    """The delays of answers to wrong tokens, by the address of the client.
+
+    Answers to right tokens are never delayed, because all users of a machine share one address.
+
+    Args:
+        clock: Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        #: By address: the number of failures, and the time of the last one.
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def after_failure(self, peer: str) -> float:
+        """Note a failure, and return the delay of its answer in seconds."""
+        now = self._clock()
+        count, last = self._failures.pop(peer, (0, now))
+        count = 1 if now - last > _REMEMBERED_S else count + 1
+        self._failures[peer] = count, now
+        if len(self._failures) > _PEERS:
+            self._failures.popitem(last=False)
+        return min(_FIRST_DELAY_S * 2 ** min(count - 1, 10), _LONGEST_DELAY_S)
 
 
 class Guard:
@@ -93,7 +127,7 @@ class Guard:
             raise HttpError(403, f"Requests from pages of {origin} are refused.")
         if headers.get("sec-fetch-site") in {"cross-site", "same-site"} and not _is_page(method, path, headers):
             raise HttpError(403, "Requests from pages of other sites are refused.")
-        role = self._access.role(headers.get("authorization", ""))
+        role = _role(self._access, headers.get("authorization", ""))
         if role is Role.ANYBODY and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
             text = (
                 "A token is needed: send the header Authorization: Bearer <penstock.rest.token>. penstock dashboard "
@@ -107,6 +141,19 @@ class Guard:
     def _knows(self, host: str) -> bool:
         name = (urlsplit(f"//{host}").hostname or "") if _is_host(host) else ""
         return _is_address(name) or name == "localhost" or name in self._access.hosts
+
+
+def _role(access: AccessPolicy, authorization: str) -> Role:
+    """Return the role that an Authorization header gives; the time it takes tells nothing about the tokens."""
+    if access.token is None:
+        return Role.OPERATOR
+    kind, _, given = authorization.partition(" ")
+    sent = given.strip().encode() if kind.lower() == "bearer" else b""
+    operates = hmac.compare_digest(sent, access.token.encode())
+    reads = access.read_only_token is not None and hmac.compare_digest(sent, access.read_only_token.encode())
+    if operates:
+        return Role.OPERATOR
+    return Role.READER if reads else Role.ANYBODY
 
 
 async def _body(request: Request) -> bytes:

@@ -12,13 +12,12 @@ from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.app import make_app
-from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.context import Jobs, RestContext
 from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.handlers import cluster, tokens
 from penstock._engine.rest.history import OVERVIEW
 from penstock._engine.rest.http import serve
 from penstock._engine.rest.http_error import HttpError, job_not_found
-from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.routing import JSON, HandlerRequest, Route, error_response
 from penstock.errors import CheckpointStorageError
 

@@ -20,11 +20,9 @@ from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen
-from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.context import Jobs, Operations, RestContext
 from penstock._engine.rest.directories import Disposals
-from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.local_executor import local_executor
-from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
 from penstock.common.job_status import JobStatus
 from penstock.common.process import at_exit, is_on_terminal, report

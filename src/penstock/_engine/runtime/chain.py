@@ -75,7 +75,7 @@ def pieces(nodes: Sequence[ChainNode], batch: Batch, positions: Sequence[int]) -
     return batch.pieces()
 
 
-def with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
+def with_free_memory(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
     """Call a method of an operator that works on batches, timers or the end of input, with room in memory."""
-    operator.make_room()
+    operator.free_memory()
     return run(*arguments)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.protocol.control import ChannelNews
+    from penstock._engine.protocol.control import ChannelUpdate
     from penstock._engine.runtime.row_buffer import RowTaker
 
 #: Records buffered for one receiver before they become a block: until their size is known, and at most. More records
@@ -245,7 +245,7 @@ class EdgeWriter:
         """Bytes of this epoch so far: sent rows, and buffered records at the size of the records sent last."""
         return self.bytes_out + int(sum(len(outlet) for outlet in self._outlets) * self._record_bytes)
 
-    def has_news(self, status: ChannelStatus) -> bool:
+    def has_update(self, status: ChannelStatus) -> bool:
         """Return whether a status has to be sent, because receivers neither know nor expect it.
 
         The receivers of a wide edge learn from their next dispatch that a sender has become idle, and how long it could
@@ -259,7 +259,7 @@ class EdgeWriter:
             return True
         return status.idle != self._told.idle and not (status.idle and self.is_wide)
 
-    def news(self, status: ChannelStatus) -> ChannelNews:
+    def update(self, status: ChannelStatus) -> ChannelUpdate:
         """Return the part of a status that has to be sent."""
         is_known = status.ended or status.watermark == self._told_watermark
         return None if is_known else status.watermark, status.idle, status.ended

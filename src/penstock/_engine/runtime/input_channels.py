@@ -14,7 +14,7 @@ from penstock._engine.runtime.watermark_valve import WatermarkValve
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock._engine.protocol.control import ChannelNews, ChannelStatus, EdgeStatus, SubtaskDispatch
+    from penstock._engine.protocol.control import ChannelStatus, ChannelUpdate, EdgeStatus, SubtaskDispatch
 
 
 class InputChannels:
@@ -61,11 +61,11 @@ class InputChannels:
         """Note that a row of an attempt with this token was read."""
         self._tokens[split_channel(channel)[0]] += token
 
-    def input_watermark_status(self, channel: int, news: ChannelNews, token: int, read_ms: float) -> int | None:
+    def input_watermark_status(self, channel: int, update: ChannelUpdate, token: int, read_ms: float) -> int | None:
         """Apply a channel's control row; return the subtask's watermark if it rises."""
         self.note_row(channel, token)
-        self._times[channel] = ReadingTime(news[1], read_ms)
-        return self.valve.input_watermark_status(channel, news)
+        self._times[channel] = ReadingTime(update[1], read_ms)
+        return self.valve.input_watermark_status(channel, update)
 
     def close_silent(self) -> int | None:
         """Note that all rows were read; return the subtask's watermark when that rises."""

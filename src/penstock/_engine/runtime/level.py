@@ -24,7 +24,7 @@ from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_idle
 from penstock._files.job_options import reaching_stores_by
-from penstock.common.interrupts import hearing_interrupts
+from penstock.common.interrupts import noting_interrupts
 from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LevelTask:
             finally:
                 self._close_subtasks()
         if self._failed:
-            yield from self._void(rows)
+            yield from self._pass_failure_on(rows)
         self._log.send(self._rows, self._next_slot(DRIVER, 0), self._token)
         yield self._rows.drain()
 
@@ -152,7 +152,7 @@ class LevelTask:
 
     def _read_rows(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         for row in rows:
-            if not self._is_mine(row.target):
+            if not self._is_own(row.target):
                 self._carry(row)
             elif row.kind == PayloadKind.CLOSING:
                 yield from self._take_closing(decode(row.payload, ChannelClosing), row.token)
@@ -185,7 +185,7 @@ class LevelTask:
         self._rows.keep_driver_rows()
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
 
-    def _void(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
+    def _pass_failure_on(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         """Pass on the driver's rows of a failed epoch, and notify the next level."""
         for row in rows:
             if row.target == DRIVER:
@@ -227,13 +227,13 @@ class LevelTask:
             self._failed = True
             return
         for runtime in self._subtasks.values():
-            for channel, news in closing.channels.items():
+            for channel, update in closing.channels.items():
                 if channel in runtime.channels:
                     self._turn_to(runtime)
-                    for _ in runtime.close_channel(channel, news, token, closing.read_ms.get(channel, 0.0)):
+                    for _ in runtime.close_channel(channel, update, token, closing.read_ms.get(channel, 0.0)):
                         yield from self._ready()
 
-    def _is_mine(self, target: int) -> bool:
+    def _is_own(self, target: int) -> bool:
         if target < DRIVER:
             return slot_of_target(target) == (self._dispatch.level, self._slot)
         return target in self._subtasks
@@ -329,7 +329,7 @@ def run_level(
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    with hearing_interrupts(), reaching_stores_by(storage_options):
+    with noting_interrupts(), reaching_stores_by(storage_options):
         if dispatch.level.results is None:
             yield from LevelTask(dispatch, cache, attempt).run(batches)
         else:
@@ -352,7 +352,7 @@ def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
         cache: The cache of the worker.
     """
     rows, log = RowBuffer(), TaskLog()
-    with hearing_interrupts(), log.listening():
+    with noting_interrupts(), log.listening():
         cache.release(run_id, log.turn_to)
     log.send(rows, 0, 0)
     return rows.drain()

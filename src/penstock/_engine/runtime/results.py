@@ -143,7 +143,7 @@ class ResultReader:
         weights = {
             subtask_target(vertex, receiver): row_weight(subtask_target(vertex, receiver)) for receiver in receivers
         }
-        for edge in sorted(self._plan.graph.inputs(vertex), key=_turn):
+        for edge in sorted(self._plan.inputs[vertex], key=_turn):
             senders = {sender for receiver in receivers for sender in self._plan.senders(edge, receiver)}
             read = weights
             if edge.partitioner is PartitionerKind.BROADCAST:

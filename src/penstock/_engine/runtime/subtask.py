@@ -24,7 +24,7 @@ from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, IOMetrics, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
-from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
+from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_free_memory
 from penstock._engine.runtime.epoch_context import epoch_context
 from penstock._engine.runtime.failures import OperatorError, create_in_task, passes_guards
 from penstock._engine.runtime.idleness import longest_idleness
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
-        ChannelNews,
         ChannelStatus,
+        ChannelUpdate,
         EdgeStatus,
         JobDispatch,
         SubtaskDispatch,
@@ -97,10 +97,10 @@ class SubtaskRuntime:
             edge.is_timed = longest_idleness(plan.graph, edge.edge.target) > 0
         self._channels = plan.channels_into(*place)
         #: Whether dispatches report the reading time of some senders one epoch later; and the time of the others.
-        self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
+        self._learns_late = any(map(plan.is_wide, plan.inputs[place[0]]))
         self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
-        self.closings: dict[int, ChannelNews] = {}
+        self.closings: dict[int, ChannelUpdate] = {}
 
     @property
     def operator_name(self) -> str:
@@ -176,12 +176,12 @@ class SubtaskRuntime:
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
-        inputs, level = self._plan.graph.inputs(self.place[0]), task.level
+        inputs, level = self._plan.inputs[self.place[0]], task.level
         channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
         self.channels = InputChannels(channels, dispatch, known, ends)
-        self._hear_of_time(known.values())
+        self._learn_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
@@ -207,7 +207,7 @@ class SubtaskRuntime:
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def _hear_of_time(self, known: Iterable[EdgeStatus]) -> None:
+    def _learn_time(self, known: Iterable[EdgeStatus]) -> None:
         """Advance the input clock by the time in which, by the dispatch, senders could have read in the last epoch."""
         if self._learns_late:
             self._advance_input_clock(ReadingTime.of_all([self._senders_time, *(status.time for status in known)]))
@@ -269,9 +269,9 @@ class SubtaskRuntime:
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
+    def close_channel(self, channel: int, update: ChannelUpdate, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
-        yield from self._rise(self.channels.input_watermark_status(channel, news, token, read_ms))
+        yield from self._rise(self.channels.input_watermark_status(channel, update, token, read_ms))
 
     def close_silent(self) -> Iterator[None]:
         """Note that all rows were read: channels without a control row are as expected."""
@@ -342,9 +342,9 @@ class SubtaskRuntime:
         statuses = self._edge_statuses()
         output = max((edge.watermark for edge in self.edges), default=self.valve.watermark)
         self.closings = {
-            edge.channel: edge.news(status)
+            edge.channel: edge.update(status)
             for edge, status in zip(self.edges, statuses, strict=True)
-            if edge.tells and edge.has_news(status)
+            if edge.tells and edge.has_update(status)
         }
         return SubtaskAck(
             vertex=self.place[0],
@@ -469,7 +469,7 @@ class SubtaskRuntime:
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
-        outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
+        outputs: Iterable[Output] = self._call(position, with_free_memory, node.operator, run, *arguments)
         if cast("object", type(outputs)) is not tuple:  # the operator runs between its outputs
             outputs = self._steps(position, outputs)
         for output in outputs:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from penstock._engine.protocol.control import ChannelNews
+    from penstock._engine.protocol.control import ChannelUpdate
 
 
 class WatermarkValve:
@@ -70,9 +70,9 @@ class WatermarkValve:
         risen = [(position, self.advance(channel, watermark)) for position, watermark in marks]
         return [(position, watermark) for position, watermark in risen if watermark is not None]
 
-    def input_watermark_status(self, channel: int, news: ChannelNews) -> int | None:
+    def input_watermark_status(self, channel: int, update: ChannelUpdate) -> int | None:
         """Apply a channel's control row; return the subtask's watermark if it rises, else None."""
-        watermark, idle, ended = news
+        watermark, idle, ended = update
         return self.close(channel, ChannelStatus(self._said[channel] if watermark is None else watermark, idle, ended))
 
     def close(self, channel: int, status: ChannelStatus) -> int | None:

@@ -77,7 +77,7 @@ class JobChain:
         return frozenset(run for entry in self.entries.values() for run in (entry.run_id, *entry.runs))
 
     @property
-    def doomed(self) -> frozenset[int]:
+    def to_be_deleted(self) -> frozenset[int]:
         """The checkpoints that the job would have deleted at its end, had its process not died."""
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
@@ -103,8 +103,8 @@ class JobChain:
     @property
     def living(self) -> list[ChainEntry]:
         """The entries that stay."""
-        doomed = self.doomed
-        return [entry for number, entry in self.entries.items() if number not in doomed]
+        to_be_deleted = self.to_be_deleted
+        return [entry for number, entry in self.entries.items() if number not in to_be_deleted]
 
     def runs_with_frames(self, *, abandoned: bool) -> frozenset[str]:
         """Return the runs whose DataFrames a start may read.
@@ -181,6 +181,18 @@ def readable_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:
         return read_entry(storage, checkpoint)
     except CorruptCheckpointError:
         return None
+
+
+def newest_entry(storage: FileStorage, job_id: str) -> ChainEntry | None:
+    """Return the newest readable entry of a job's chain; None where there is none.
+
+    An older entry than a damaged one names the job as well, and a restore from the damaged one raises.
+    """
+    entries = (
+        readable_entry(storage, checkpoint_path(job_id, number))
+        for number in reversed(checkpoint_ids(storage.names(job_id)))
+    )
+    return next(filter(None, entries), None)
 
 
 def read_chain(storage: FileStorage, job_id: str) -> JobChain:

@@ -9,8 +9,8 @@ from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, WAITING, checkpoint_of, number_of_claim
 from penstock._engine.savepoints.chains import read_chains, same_place
+from penstock._engine.savepoints.holders import HoldingJob, claimants, waiting_job
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
-from penstock._engine.savepoints.waiting import StoppedJob, claimants, waiting_job
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, SavepointChangeError
 
@@ -98,7 +98,7 @@ def _check_unneeded(
     Raises:
         SavepointChangeError: A job starts from it next.
     """
-    waiting, claimed, unknown = _jobs_beside(located.storage)
+    waiting, claimed, unknown = _jobs_of_savepoint(located.storage)
     known = claimed if waiting is None else [waiting, *claimed]
     places = dict.fromkeys(map(absolute, [*directories, *(job.checkpoints for job in known)]))
     chains: list[JobChain] = []
@@ -132,10 +132,10 @@ def _check_unneeded(
     return unknown
 
 
-def _jobs_beside(savepoint: FileStorage) -> tuple[StoppedJob | None, list[StoppedJob], str | None]:
+def _jobs_of_savepoint(savepoint: FileStorage) -> tuple[HoldingJob | None, list[HoldingJob], str | None]:
     """Return the job that was stopped into a savepoint, those that have claimed it, and why one may be unknown."""
-    waiting: StoppedJob | None = None
-    claimed: list[StoppedJob] = []
+    waiting: HoldingJob | None = None
+    claimed: list[HoldingJob] = []
     done = "was stopped into it"
     try:
         waiting = waiting_job(savepoint)
@@ -147,7 +147,7 @@ def _jobs_beside(savepoint: FileStorage) -> tuple[StoppedJob | None, list[Stoppe
     return waiting, claimed, None
 
 
-def _newest_of(job: StoppedJob, chains: Iterable[JobChain]) -> int:
+def _newest_of(job: HoldingJob, chains: Iterable[JobChain]) -> int:
     """Return the id of a job's newest record that can be read; 0 without any."""
     return max((max(chain.entries, default=0) for chain in chains if chain.job_id == job.job_id), default=0)
 
@@ -155,7 +155,7 @@ def _newest_of(job: StoppedJob, chains: Iterable[JobChain]) -> int:
 def _is_same(
     located: LocatedCheckpoint,
     needed: str,
-    waiting: StoppedJob | None,
+    waiting: HoldingJob | None,
     chain: JobChain,
     options: Mapping[str, str] | None,
 ) -> bool:

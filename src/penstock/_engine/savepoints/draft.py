@@ -70,7 +70,7 @@ def holds_none(name: str, kind: str) -> bool:
     return kind in holding or (kind == "value" and name == _REDUCE)
 
 
-def apart(value: Any) -> Any:
+def detached(value: Any) -> Any:
     """Return a copy of a value, because the user may change the object, or pass it again for another key.
 
     A value that cannot be copied is returned itself; the write will refuse it, because it cannot be pickled, and name
@@ -93,12 +93,12 @@ def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, valu
         value: The given or stored value.
     """
     keeps_none = holds_none(name, kind)
-    value = apart(value)  # a step may change it, and the given value may be used again
+    value = detached(value)  # a step may change it, and the given value may be used again
     try:
         for step in steps:
             if value is ABSENT or (value is None and not keeps_none):
                 break
-            value = apart(step(key, value))
+            value = detached(step(key, value))
     except Exception as error:
         error.add_note(f"while state {name!r} of key {key!r} was transformed")
         raise

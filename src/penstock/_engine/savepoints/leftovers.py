@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.caches.place import KEPT, of_this_host
+from penstock._engine.caches.place import CACHES, of_this_host
 from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import (
     METADATA,
@@ -118,7 +118,7 @@ def _temporary_files(search: Search) -> Iterator[Leftover]:
             yield _stored(LeftoverKind.TEMPORARY_FILE, storage, file.path, [file], reason)
 
 
-def _kept_streams(search: Search) -> Iterator[Leftover]:
+def _cached_streams(search: Search) -> Iterator[Leftover]:
     """Iterate what ended programs have kept of their streams below a checkpoint directory.
 
     On a disk the lock of the program tells, on its own host; in a bucket only the age: what was kept there a day ago
@@ -126,9 +126,9 @@ def _kept_streams(search: Search) -> Iterator[Leftover]:
     """
     for storage in search.checkpoint_storages:
         is_local = isinstance(storage, LocalStorage)
-        of_here = {path.name for path in of_this_host(Path(storage.full_path(KEPT)))} if is_local else set[str]()
-        for program in storage.names(KEPT):
-            name = f"{KEPT}/{program}"
+        of_here = {path.name for path in of_this_host(Path(storage.full_path(CACHES)))} if is_local else set[str]()
+        for program in storage.names(CACHES):
+            name = f"{CACHES}/{program}"
             path = storage.full_path(name)
             files = [] if storage.is_link(name) else storage.files(name)
             if not files or _newest_ms(files) > search.oldest_ms - (0 if is_local else _DAY_MS):
@@ -137,10 +137,10 @@ def _kept_streams(search: Search) -> Iterator[Leftover]:
                 search.note_unclear(path, "a program of another host keeps it; look there")
             elif not is_local or is_dead(Path(path)):
                 reason = "the program that kept it has ended" if is_local else "it has not changed for a day"
-                yield _stored(LeftoverKind.KEPT_STREAM, storage, name, files, reason)
+                yield _stored(LeftoverKind.CACHED_STREAM, storage, name, files, reason)
 
 
-def _remove_kept_stream(leftover: Leftover, options: Mapping[str, str]) -> str | None:
+def _remove_cached_stream(leftover: Leftover, options: Mapping[str, str]) -> str | None:
     storage = open_storage(leftover.root, options)
     if not isinstance(storage, LocalStorage):
         return _remove_stored(leftover, options)
@@ -195,7 +195,7 @@ def _unnamed(search: Search, chain: JobChain) -> Iterator[tuple[LeftoverKind, st
     named = chain.files_of(entry for entry in chain.living if entry.checkpoint_id not in abandoned)
     runs = chain.runs_with_frames(abandoned=not search.places.retained)
     for reason, numbers in (
-        ("was about to delete it", chain.doomed - abandoned),
+        ("was about to delete it", chain.to_be_deleted - abandoned),
         ("its last run did not continue from it", abandoned),
     ):
         for number in sorted(numbers):
@@ -280,7 +280,7 @@ _OF_JOBS: Final = (
 )
 OWNERS: Final = (
     FileOwner(frozenset({LeftoverKind.TEMPORARY_FILE}), _temporary_files),
-    FileOwner(frozenset({LeftoverKind.KEPT_STREAM}), _kept_streams, _remove_kept_stream),
+    FileOwner(frozenset({LeftoverKind.CACHED_STREAM}), _cached_streams, _remove_cached_stream),
     # Before those of jobs: what it finds unclear protects what they have staged.
     FileOwner(frozenset({LeftoverKind.STAGED_FILE}), _staged_files, _remove_staged_file),
     FileOwner(frozenset(_OF_JOBS), _files_of_ended_jobs),

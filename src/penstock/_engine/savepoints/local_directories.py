@@ -1,4 +1,4 @@
-"""Finds directories of dead processes on the local disk: Spark's, temporary checkpoints, kept streams, keyed state.
+"""Finds directories of dead processes on the local disk: Spark's, temporary checkpoints, cached streams, keyed state.
 
 Keyed state on the local disk is a cache of checkpoints; a job without it restores from checkpoints.
 

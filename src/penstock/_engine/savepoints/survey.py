@@ -24,7 +24,7 @@ class LeftoverKind(StrEnum):
     TEMPORARY_FILE = "temporary file"
     UNFINISHED_SAVEPOINT = "unfinished savepoint"
     LOCAL_DIRECTORY = "local directory"
-    KEPT_STREAM = "kept stream"
+    CACHED_STREAM = "cached stream"
     DATA_FRAME = "DataFrame"
     STAGE_RESULT = "stage result"
     JOB_EVENTS = "job events"

@@ -239,8 +239,8 @@ class _NewStores:
         for store in self.all:
             store.catch_up(())
         self._room = _SETTLE_ENTRIES
-        self._settled = 0
-        #: By subtask: the lineage of its store as of the last `_settle`.
+        self._ended_epochs = 0
+        #: By subtask: the lineage of its store as of the last `_end_epoch`.
         self._lineages: list[Lineage] = [()] * self._parallelism
         #: By state: its former kind with the type, as long as all new values have that type.
         self._watched: dict[str, str] = {}
@@ -294,13 +294,13 @@ class _NewStores:
     def _count(self) -> None:
         self._room -= 1
         if self._room == 0:
-            self._settle()
+            self._end_epoch()
             self._room = _SETTLE_ENTRIES
 
-    def _settle(self) -> None:
+    def _end_epoch(self) -> None:
         """End an epoch of all stores, so that entries can move to disk."""
-        self._settled += 1
-        number = self._settled
+        self._ended_epochs += 1
+        number = self._ended_epochs
         for subtask, store in enumerate(self.all):
             data = store.delta(number, number)
             if data is not None:

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
-from penstock._engine.caches.files import read_kept
+from penstock._engine.caches.files import read_cached
 from penstock._engine.caches.frames import FILE_BYTES, parquet_bytes
 from penstock._engine.graph.pickling import main_classes
 from penstock._engine.spark.session import users_session
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
 
-    from penstock._engine.caches.files import KeptFile
+    from penstock._engine.caches.files import CachedFile
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.run_files import RunFiles
 
@@ -253,7 +253,7 @@ def written(batches: Iterator[pa.RecordBatch], files: RunFiles, columns: Sequenc
 
 
 def frame_of_files(
-    storage: FileStorage, options: Mapping[str, str], files: Sequence[KeptFile], schema: pa.Schema
+    storage: FileStorage, options: Mapping[str, str], files: Sequence[CachedFile], schema: pa.Schema
 ) -> DataFrame:
     """Return a DataFrame of the Parquet files of a stream.
 
@@ -276,7 +276,7 @@ def frame_of_files(
 
 
 def _frame_of(
-    storage: FileStorage, options: Mapping[str, str], files: Sequence[KeptFile], schema: pa.Schema
+    storage: FileStorage, options: Mapping[str, str], files: Sequence[CachedFile], schema: pa.Schema
 ) -> DataFrame:
     session, columns = users_session(), from_arrow_schema(schema)
     alike = all(cast("Any", pa.ipc).read_schema(pa.py_buffer(file.schema)).equals(schema) for file in files)
@@ -289,9 +289,9 @@ def _frame_of(
     return frame_of_parts(session, parts, schema)
 
 
-def _rows_of(url: str, options: dict[str, str], file: KeptFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows_of(url: str, options: dict[str, str], file: CachedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, with the columns of all files."""
-    data: Any = io.BytesIO(read_kept(open_storage(url, options), file))
+    data: Any = io.BytesIO(read_cached(open_storage(url, options), file))
     table: Any = pq.read_table(data)  # pyright: ignore[reportUnknownMemberType]
     there: dict[str, Any] = dict(zip(table.schema.names, table.columns, strict=True))
     arrays: Any = [

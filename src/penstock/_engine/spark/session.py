@@ -174,10 +174,10 @@ def get_session(
             raise UnsupportedOperationError("Spark Connect", _CLASSIC)
         _forget_stopped()
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-            return _beside_program_session()
+            return _new_session_of_program()
         if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):
             join_cluster(master, python)
-            return _beside_program_session()
+            return _new_session_of_program()
         _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
 
@@ -304,7 +304,7 @@ def _end_accumulators(context: Any) -> None:
     context._accumulatorServer = None
 
 
-def _beside_program_session() -> SparkHandle:
+def _new_session_of_program() -> SparkHandle:
     """Return a sibling of the program's session, with settings of its own."""
     theirs = SparkSession.builder.getOrCreate()
     ours = theirs.newSession()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.key_rows import clear_key
-from penstock._engine.state.room import Room
+from penstock._engine.state.memory_budget import MemoryBudget
 from penstock._engine.state.rows import TIMERS, key_at
 from penstock._engine.state.stored_rows import StoredRows
 from penstock._engine.state.table import ABSENT, Pane, Table
@@ -31,8 +31,8 @@ class HotTables:
     def __init__(self, backend: Backend) -> None:
         self.tables: dict[str, Table] = {}
         self.domains: dict[str, Timers] = {}
-        self.room = Room(self.tables, self.domains, backend.memory_bytes)
-        self.base = StoredRows(backend, self.room)
+        self.budget = MemoryBudget(self.tables, self.domains, backend.memory_bytes)
+        self.base = StoredRows(backend, self.budget)
         self._max_parallelism = backend.max_parallelism
         self._range = (backend.key_groups.start, backend.key_groups.stop - 1)
 
@@ -48,7 +48,7 @@ class HotTables:
         """Return the timers of one domain."""
         timers = self.domains.get(name)
         if timers is None:
-            timers = self.domains[name] = Timers(name, self.base, self.room.most_timers)
+            timers = self.domains[name] = Timers(name, self.base, self.budget.most_timers)
         return timers
 
     def panes(self) -> Iterator[Pane]:
@@ -80,7 +80,7 @@ class HotTables:
 
     def apply(self, chunk: Chunk) -> None:
         """Apply a part of a delta or a snapshot; it then counts as committed, and as not stored."""
-        self.room.absorb(chunk)
+        self.budget.count_read(chunk)
         if chunk.kind == TIMERS:
             self._apply_timers(chunk)
             return
@@ -120,7 +120,7 @@ class HotTables:
 
     def has_moved(self) -> None:
         """Count committed changes as stored, where they may be evicted."""
-        self.room.absorbed = 0
+        self.budget.read_bytes = 0
         for timers in self.domains.values():
             timers.has_moved()
         for pane in self.panes():

@@ -1,8 +1,8 @@
 """The rows of single keys: iterates and clears the rows of one key without touching the rest of the pane.
 
 Stored rows of one key and namespace are adjacent, and rows in memory have an index (`sub_rows`). Clearing a key sets
-one mark for all of its rows, however many there are: its stored rows are void from then on, and only rows that are
-written later count.
+one mark for all of its rows, however many there are: its stored rows do not count from then on, but only rows
+that are written later.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class KeyedState:
         self._key_groups = backend.key_groups
         self._max_parallelism = backend.max_parallelism
         self._hot = HotTables(backend)
-        self._room = self._hot.room
+        self._budget = self._hot.budget
         #: The sweeps by table, for tables whose rows expire.
         self._sweeps: dict[str, Sweep] = {}
         #: Positions of the state in memory; two when a snapshot named it again, none when the state is unusable.
@@ -86,32 +86,32 @@ class KeyedState:
         """Return the timers of one domain."""
         return self._hot.timers(name)
 
-    def make_room(self) -> None:
+    def free_memory(self) -> None:
         """Where memory is full, evict entries that are stored, or spill the running epoch's changes.
 
         Entries that were read or written leave memory at no other time. The runtime calls it before each batch. Where
         one call handles more than a batch (timers that fire, the keys of a window or of a state), the operator calls it
         in between, while it holds no pane except in an iteration of `Pane.entries`.
         """
-        if self._room.make():
+        if self._budget.free():
             self._write_changes()
             self._spill()
 
-    def make_some_room(self) -> None:
-        """Make room as `make_room`, where it is time to; runs for each key that comes from no batch.
+    def free_memory_if_full(self) -> None:
+        """Call `free_memory` where it is time to; runs for each key that comes from no batch.
 
         Such a key comes from a timer, a window, or an iteration over a state.
         """
-        room = self._room
-        room.turns -= 1
-        if room.turns <= 0 or room.left <= 0:
-            self.make_room()
+        budget = self._budget
+        budget.turns -= 1
+        if budget.turns <= 0 or budget.left <= 0:
+            self.free_memory()
 
     def clear(self) -> None:
         """Drop the state and the timers of all keys; in a batch job only one key has any."""
         self._hot.forget()
         for table in self.tables:
-            table.life.settle()
+            table.life.apply_declaration()
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -145,11 +145,11 @@ class KeyedState:
         self._running = False
         for place in range(here + 1, len(way)):
             self._take(way[place], [step.position for step in way[place + 1 :]])
-        if self._backend.is_behind(places) or self._room.pending_bytes() > self._room.limit_bytes // 2:
+        if self._backend.is_behind(places) or self._budget.pending_bytes() > self._budget.limit_bytes // 2:
             self._move()
-        self._room.measure()
+        self._budget.measure()
         for table in self.tables:
-            table.life.settle()
+            table.life.apply_declaration()
         self._changes = StateFileWriter()
         self._running = True
 
@@ -175,24 +175,24 @@ class KeyedState:
             for chunk in self._chunks_of(handle):
                 self._apply(chunk)
         self._set_position(step.position)
-        if self._room.pending_bytes() > self._room.limit_bytes // 2:
+        if self._budget.pending_bytes() > self._budget.limit_bytes // 2:
             self._move(later)
 
     def _chunks_of(self, handle: StateHandle) -> Iterator[Chunk]:
         data = self._read(handle)
         path = handle.path or f"The inline state of checkpoint {handle.checkpoint_id}"
         check_intact(data, handle, path)
-        self._room.learn_entry_size(2 * handle.size, handle.entries)  # a file is compressed to about half
+        self._budget.learn_entry_size(2 * handle.size, handle.entries)  # a file is compressed to about half
         first, last = handle.key_groups
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
         return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
 
     def _apply(self, chunk: Chunk) -> None:
-        room = self._room
+        budget = self._budget
         self._hot.apply(chunk)
-        if not self._names and room.absorbed > room.limit_bytes // 4:
+        if not self._names and budget.read_bytes > budget.limit_bytes // 4:
             self._move()  # a snapshot that is larger than memory is stored in parts
-        elif room.absorbed > room.half:
+        elif budget.read_bytes > budget.half:
             self._spill()  # the backend stays where it is: part of a step leads to no position
 
     def _set_position(self, position: Position) -> None:
@@ -212,7 +212,7 @@ class KeyedState:
         if self._backend.store(list(self._hot.panes()), self.timer_domains, later):
             self._hot.has_moved()
             self._hot.attach(self._backend.panes)
-            self._room.measure()
+            self._budget.measure()
 
     def _spill(self) -> None:
         """Put all changes that are not stored aside, and evict them."""
@@ -220,7 +220,7 @@ class KeyedState:
         self._backend.spill(list(self._hot.panes()), self.timer_domains)
         self._hot.end_epoch()
         self._hot.has_moved()
-        self._room.evict()
+        self._budget.evict()
 
     # ------------------------------------------------------------------------------------------------ the epoch's end
 
@@ -243,7 +243,7 @@ class KeyedState:
         if not writer.has_chunks:
             return None
         self._set_position((checkpoint_id, token))
-        self._room.learn_entry_size(writer.raw_size, writer.entries)
+        self._budget.learn_entry_size(writer.raw_size, writer.entries)
         return writer.finish()
 
     def _write_changes(self) -> None:
@@ -290,7 +290,7 @@ class KeyedState:
         self._end_epoch()
         self._set_position((checkpoint_id, token))
         self._names = [*names, *self._names]
-        self._room.learn_entry_size(writer.raw_size, writer.entries)
+        self._budget.learn_entry_size(writer.raw_size, writer.entries)
         yield writer.finish()
 
     def describe(

@@ -30,7 +30,7 @@ from penstock._engine.state.local.timer_rows import (
     timers_behind,
     timers_by_group,
 )
-from penstock._engine.state.room import COMPOSITE_BYTES, TIMER_BYTES, entry_bytes, evict_clean
+from penstock._engine.state.memory_budget import COMPOSITE_BYTES, TIMER_BYTES, entry_bytes, evict_clean
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.state.backend import Backend
     from penstock._engine.state.local.readings import Reading
-    from penstock._engine.state.room import Room
+    from penstock._engine.state.memory_budget import MemoryBudget
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import StoredTimer, Timers
@@ -56,12 +56,12 @@ class StoredRows:
 
     Args:
         backend: Where the rows are stored.
-        room: The memory into which they are read.
+        budget: The memory into which they are read.
     """
 
-    def __init__(self, backend: Backend, room: Room) -> None:
+    def __init__(self, backend: Backend, budget: MemoryBudget) -> None:
         self._backend = backend
-        self._room = room
+        self._budget = budget
         self._max_parallelism = backend.max_parallelism
         self._reader: Reading | None = None
         self._reads = 0
@@ -70,11 +70,11 @@ class StoredRows:
 
     def fetch(self, pane: Pane, address: Address) -> Any:
         """Read a row into memory, even when memory is full; return its value, or ABSENT."""
-        room, subs = self._room, pane.subs
+        budget, subs = self._budget, pane.subs
         if subs is not None:
-            if room.left <= 0:  # rows with sub-keys are dirty once written: clean rows may go
+            if budget.left <= 0:  # rows with sub-keys are dirty once written: clean rows may go
                 evict_clean(pane)
-                room.measure()
+                budget.measure()
             if subs.hides(address):
                 return ABSENT
         key, is_wide = locate(pane.stored, address, self._max_parallelism)
@@ -86,9 +86,9 @@ class StoredRows:
             size = len(raw)
         if subs is None and original is None and stamp is None and type(address) is not tuple:
             pane.hot[address] = value  # as `put` does, without the call: this is the path of most reads
-            room.left -= entry_bytes(size)
+            budget.left -= entry_bytes(size)
             return value
-        room.left -= entry_bytes(size) + (COMPOSITE_BYTES if type(address) is tuple else 0)
+        budget.left -= entry_bytes(size) + (COMPOSITE_BYTES if type(address) is tuple else 0)
         pane.put(address, value, original, stamp)
         return value
 
@@ -158,7 +158,7 @@ class StoredRows:
         """Return (key, None) of a stored timer where the user's key is kept, else None; MISSING without a timer."""
         if not timers.stored:
             return MISSING
-        self._room.left -= TIMER_BYTES
+        self._budget.left -= TIMER_BYTES
         raw = self._reading().get(timer_name(timers.stored, row, self._max_parallelism))
         return MISSING if raw is None else original_in(raw)
 

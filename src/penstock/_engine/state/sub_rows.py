@@ -1,4 +1,4 @@
-"""The index of the rows of single keys in a pane's memory, and the keys whose stored rows are void.
+"""The index of the rows of single keys in a pane's memory, and the keys that were cleared.
 
 It holds all rows of `Pane.hot` whose address is more than a key, by key and namespace. `key_rows` iterates and clears
 the rows of a key with it.
@@ -28,7 +28,7 @@ class SubRows:
     def __init__(self, addresses: Iterable[Address]) -> None:
         #: A key with one row, the usual case, has the row itself in place of a set: half the memory.
         self._under: dict[Owner, Composite | set[Composite]] = {}
-        #: Keys whose stored rows are void, and whether the running epoch cleared them.
+        #: Keys that were cleared, whose stored rows do not count, and whether the running epoch cleared them.
         self.cleared: dict[Owner, bool] = {}
         self.index(addresses)
 
@@ -77,7 +77,7 @@ class SubRows:
                 self.note(address)
 
     def hides(self, address: Address) -> bool:
-        """Return whether a stored row is void, because its key was cleared."""
+        """Return whether a stored row does not count, because its key was cleared."""
         return bool(self.cleared) and owner_at(address) in self.cleared
 
     def forget(self) -> None:

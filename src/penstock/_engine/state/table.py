@@ -12,7 +12,7 @@ states have the namespace ``()`` alone). A pane is a plain dict of normal keys o
     pane.dirty.add(key)
 
 Hot loops do that themselves; nothing here is called per record when a key is in memory. Rows that they read or wrote
-stay in `hot` until the store makes room (`KeyedState.make_room`). The runtime calls that between batches and never
+stay in `hot` until the store frees memory (`KeyedState.free_memory`). The runtime calls that between batches and never
 within one: so a loop may mark its keys dirty at its end. The pane of the namespace ``()`` and its `hot` and `dirty`
 stay the same objects for the life of the store; operators look up other panes again each epoch.
 
@@ -141,7 +141,7 @@ class Pane:
         self.stored = 0
         #: Whether `hot` has all rows, also the stored ones: none was evicted, or left on the disk at a start.
         self.whole = True
-        #: True when the pane was dropped after the committed version: its stored rows are void.
+        #: True when the pane was dropped after the committed version: its stored rows do not count.
         self.masked = False
         #: True when the running epoch dropped rows that earlier epochs committed.
         self.drop_unsaved = False

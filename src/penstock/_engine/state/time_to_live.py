@@ -59,9 +59,9 @@ class TableLife:
         """Declare whether rows expire; only the first call has an effect."""
         if not self.was_declared:
             self.was_declared, self.time_to_live = True, time_to_live
-            self.settle()
+            self.apply_declaration()
 
-    def settle(self) -> None:
+    def apply_declaration(self) -> None:
         """Begin or end expiry, where the restored state differs from the declaration."""
         if self.was_declared and (self.time_to_live is None) is not (self.since is None):
             self.since = None if self.time_to_live is None else self.time_to_live.clock()

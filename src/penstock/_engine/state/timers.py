@@ -260,10 +260,10 @@ class Timers:
         """Leave only the head in memory, with the timers that are not stored yet."""
         if self._base is None or self.held - len(self.pending) <= self._most:
             return
-        counts, room, until = self.in_memory.counts(), self._most // 2, self._until
+        counts, left, until = self.in_memory.counts(), self._most // 2, self._until
         for time, count in counts:
-            room -= count
-            if room < 0 and time < until:
+            left -= count
+            if left < 0 and time < until:
                 self._until, self._place = time, self._base.timer_place(time)
                 break
             if time >= until:

@@ -32,7 +32,7 @@ class _Beginning(NamedTuple):
     end: int
 
 
-def _nowhere(lines: int) -> None:
+def _ignore_lines(lines: int) -> None:
     del lines
 
 
@@ -52,7 +52,7 @@ class CsvReaderFormat(StreamFormat):
         self._schema = schema
         self._bad_lines: BadLines = bad_lines
         self._dialect = schema.dialect
-        self._skipped: Callable[[int], object] = _nowhere
+        self._skipped: Callable[[int], object] = _ignore_lines
         if bad_lines not in {"fail", "skip", "emit"}:
             msg = f'bad_lines is "fail", "skip" or "emit", not {bad_lines!r}.'
             raise ValueError(msg)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._engine.coordinator.checkpoints.snapshots import spill, state_files
-from penstock._engine.coordinator.checkpoints.subtask_state import VisibleState, redistribute
+from penstock._engine.coordinator.checkpoints.snapshots import VisibleState, spill, state_files
+from penstock._engine.coordinator.checkpoints.subtask_state import redistribute
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
 

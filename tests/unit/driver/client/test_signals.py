@@ -122,7 +122,7 @@ def in_another_thread(driver: Driver, result: Future[None]) -> None:
 
 
 @pytest.mark.parametrize("waits_for", ["the job's end", "its records"])
-def test_signal_that_another_thread_gets_is_heard_while_the_main_thread_waits(waits_for: str) -> None:
+def test_signal_that_another_thread_gets_is_handled_while_the_main_thread_waits(waits_for: str) -> None:
     driver: Any = Driver(None)
     driver.result, driver.results = Future(), Results({"records": ("Collect", False)}, open_storage("memory://signals"))
     driver.result.add_done_callback(lambda result: driver.results.end(result.exception()))

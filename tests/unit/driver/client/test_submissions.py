@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.cells import cells
 
-from penstock._builders.environment import build_job_graph
 from penstock._engine.driver.client.submissions import Submissions
+from penstock._engine.graph.chaining import build_job_graph
 from penstock.common import JobStatus
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment

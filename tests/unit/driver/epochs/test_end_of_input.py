@@ -101,7 +101,7 @@ def _ends(plan: Any) -> bool:
 
 
 @pytest.mark.parametrize("parallelism", [2, 3])
-def test_end_outlives_a_cancel_before_the_readers_have_heard_of_it(tmp_path: Path, parallelism: int) -> None:
+def test_end_outlives_a_cancel_before_the_readers_were_notified_of_it(tmp_path: Path, parallelism: int) -> None:
     last = len(Story(tmp_path / "probe", records=2).run(program(2)).runner.plans)
     story = Story(tmp_path / "job", records=2)
     stopped = story.run(program(2), asks={last: lambda driver: driver.cancel()})

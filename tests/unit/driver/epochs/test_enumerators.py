@@ -284,7 +284,7 @@ def test_error_of_an_asynchronous_call_goes_to_its_handler() -> None:
     assert not world.pending
 
 
-def test_nothing_is_heard_of_an_enumerator_that_was_closed() -> None:
+def test_nothing_comes_from_an_enumerator_that_was_closed() -> None:
     heard: list[object] = []
 
     class Late(NumbersEnumerator):

@@ -36,7 +36,7 @@ def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
     backlog = {} if during_backlog is None else {"backlog": during_backlog}
     driver, loop, _ = start(name, world, interval="1 s", **backlog)
     driver.run(loop)
-    assert loop.coordinator.state.epoch_ms == length_ms
+    assert loop.coordinator.state.budgets.interval_ms == length_ms
 
 
 @pytest.mark.behaviour(161)
@@ -44,7 +44,7 @@ def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None
     driver, loop, _ = start(name, World(numbers_job(name), patience=5), interval="1 s", pause="5 s")
     driver.run(loop)
     assert driver.status is JobStatus.FINISHED
-    assert loop.coordinator.state.epoch_ms == 5_000
+    assert loop.coordinator.state.budgets.interval_ms == 5_000
 
 
 def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so(

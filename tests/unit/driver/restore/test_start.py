@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.cells import cells
@@ -18,7 +18,7 @@ from tests.kit.world import World, numbers_job, published
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.settings import EarlierRun
-from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.driver.checkpoints.start_lookups import StartLookups
 from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
@@ -222,7 +222,7 @@ def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
-    keepers = [CheckpointStore(storage, cast("Any", None), cast("Any", None)) for _ in range(8)]
+    keepers = [StartLookups(storage) for _ in range(8)]
     together = threading.Barrier(len(keepers))
 
     def read(number: int) -> ev.Event:

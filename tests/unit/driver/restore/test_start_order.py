@@ -6,7 +6,7 @@ import itertools
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.stories import Chapter, Sheet, Story
@@ -14,7 +14,7 @@ from tests.unit.driver.restore.test_start import run
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.driver.checkpoints.start_lookups import StartLookups
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import (
@@ -86,7 +86,7 @@ def test_id_that_a_job_of_another_name_has_taken_over_is_not_gone_on_with(name: 
     run(name, job_id=JOBS[1], cancel_after=2)
     storage = open_storage(f"memory://{name}")
     record_start(storage, "former name", JOBS[1])
-    keeper = CheckpointStore(storage, cast("Any", None), cast("Any", None))
+    keeper = StartLookups(storage)
     former, now = (keeper.list_jobs(do.ListJobs(wanted)) for wanted in ("former name", "numbers"))
     assert isinstance(former, ev.JobsListed)
     assert (former.started_last, [job.job_name for job in former.jobs]) == (None, ["numbers"])

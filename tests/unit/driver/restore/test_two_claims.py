@@ -15,9 +15,10 @@ from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver import assembly
 from penstock._engine.driver.checkpoints import claimants
-from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, release
+from penstock._engine.driver.checkpoints.claimants import check_claim, claim, release
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.savepoints.disposal import dispose
+from penstock._engine.savepoints.holders import HoldingJob
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common.job_status import JobStatus
@@ -197,7 +198,7 @@ def test_claimant_that_has_ended_claims_no_more_where_its_records_are_gone(tmp_p
 def test_job_that_ends_takes_no_claim_but_its_own_back(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     storage.put("chk-7/_metadata", b"")
-    claim(storage, "chk-7", Claimant("2" * 32, "n", str(tmp_path), storage.full_path("chk-7")), {})
+    claim(storage, "chk-7", HoldingJob("2" * 32, "n", str(tmp_path), storage.full_path("chk-7")), {})
     release(storage, "chk-7", "1" * 32)
     assert storage.names("chk-7") == ["_claim-1", "_metadata"]
     release(storage, "chk-7", "2" * 32)
@@ -257,14 +258,14 @@ def test_nothing_is_left_of_a_claim_once_newer_checkpoints_are_there(tmp_path: P
 
 def test_claims_have_numbers_and_the_last_one_counts(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
-    mine = Claimant("1" * 32, "one", str(tmp_path), storage.full_path("chk-7"))
+    mine = HoldingJob("1" * 32, "one", str(tmp_path), storage.full_path("chk-7"))
     claim(storage, "chk-7", mine, {})
     assert storage.names("chk-7") == [], "there is no such checkpoint"
     storage.put("chk-7/_metadata", b"")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(claimants, "has_ended", lambda *_: True)
         for number in (1, 2, 2):
-            claim(storage, "chk-7", Claimant(f"{number}" * 32, "n", str(tmp_path), mine.path), {})
+            claim(storage, "chk-7", HoldingJob(f"{number}" * 32, "n", str(tmp_path), mine.path), {})
     assert storage.names("chk-7") == ["_claim-1", "_claim-2", "_metadata"]
     assert check_claim(storage, "chk-7", "2" * 32, {}) is not None
     storage.put("chk-7/_claim-2", b'{"job_id"')
@@ -272,7 +273,7 @@ def test_claims_have_numbers_and_the_last_one_counts(tmp_path: Path) -> None:
     storage.put(f"{'1' * 32}/chk-1/_metadata", b"cannot be read, so it may go on")
     storage.delete(["chk-7/_claim-2"])
     with pytest.raises(CheckpointClaimedError, match="was claimed by job 'n'"):
-        claim(storage, "chk-7", Claimant("3" * 32, "n", str(tmp_path), mine.path), {})
+        claim(storage, "chk-7", HoldingJob("3" * 32, "n", str(tmp_path), mine.path), {})
 
 
 # --------------------------------------------------------------------------------------------- clocks that are set

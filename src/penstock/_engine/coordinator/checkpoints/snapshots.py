@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import UNSET
 
-from penstock._engine.coordinator.checkpoints.subtask_state import VisibleState, left_by_writer, left_unread
+from penstock._engine.coordinator.checkpoints.subtask_state import left_by_writer, left_unread
 from penstock._engine.protocol.control import (
     ENDED,
     UNKNOWN,
@@ -32,12 +32,13 @@ from penstock._engine.protocol.metadata import (
     VertexSubtaskState,
 )
 from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.state_handle import StateMode
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.graph.job_graph import JobEdge, JobGraph
     from penstock._engine.protocol.control import SubtaskAck
-    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle, StatePart
 
 
 #: A snapshot replaces a chain of deltas of this length, or one with half the bytes of its snapshot.
@@ -263,6 +264,35 @@ def dispatch(
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
     )
+
+
+class VisibleState:
+    """What each subtask of an operator starts from: its own state, and the union lists of all others.
+
+    Args:
+        subtasks: The subtasks. Only the files of subtasks with union lists are given to all others.
+    """
+
+    def __init__(self, subtasks: Sequence[OperatorSubtaskState]) -> None:
+        self._subtasks = subtasks
+        self._unions = [
+            (owner, replace(handle, parts=parts))
+            for owner, subtask in enumerate(subtasks)
+            for handle in subtask.operator_state
+            if (parts := _as_foreign(handle))
+        ]
+
+    def of(self, index: int) -> Lineage:
+        """Return the files of one subtask, in the order of the subtasks, so that all see a union list in one order."""
+        own = self._subtasks[index].operator_state
+        if not self._unions:
+            return own
+        before = (handle for owner, handle in self._unions if owner < index)
+        return (*before, *own, *(handle for owner, handle in self._unions if owner > index))
+
+
+def _as_foreign(handle: StateHandle) -> tuple[StatePart, ...]:
+    return tuple(replace(part, mode=StateMode.FOREIGN) for part in handle.parts if part.mode is StateMode.UNION)
 
 
 def visible_states(snapshot: JobSnapshot) -> dict[str, VisibleState]:

@@ -27,35 +27,6 @@ if TYPE_CHECKING:
 Subtask: TypeAlias = tuple[int, int]
 
 
-class VisibleState:
-    """What each subtask of an operator starts from: its own state, and the union lists of all others.
-
-    Args:
-        subtasks: The subtasks. Only the files of subtasks with union lists are given to all others.
-    """
-
-    def __init__(self, subtasks: Sequence[OperatorSubtaskState]) -> None:
-        self._subtasks = subtasks
-        self._unions = [
-            (owner, replace(handle, parts=parts))
-            for owner, subtask in enumerate(subtasks)
-            for handle in subtask.operator_state
-            if (parts := _as_foreign(handle))
-        ]
-
-    def of(self, index: int) -> Lineage:
-        """Return the files of one subtask, in the order of the subtasks, so that all see a union list in one order."""
-        own = self._subtasks[index].operator_state
-        if not self._unions:
-            return own
-        before = (handle for owner, handle in self._unions if owner < index)
-        return (*before, *own, *(handle for owner, handle in self._unions if owner > index))
-
-
-def _as_foreign(handle: StateHandle) -> tuple[StatePart, ...]:
-    return tuple(replace(part, mode=StateMode.FOREIGN) for part in handle.parts if part.mode is StateMode.UNION)
-
-
 def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> list[Lineage]:
     """Return the operator state of each of `parallelism` new subtasks.
 

@@ -14,7 +14,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import room
 from penstock._engine.coordinator.epochs.acks import contributions, outputs
 from penstock._engine.coordinator.epochs.budget import EpochMonitor
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.coordinator.scheduler import Scheduler, StopStep
+from penstock._engine.coordinator.scheduler import CheckpointCoordinator, Scheduler, StopStep
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import InternalError
@@ -25,59 +25,35 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.alarms import EpochLookDue
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
-    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
+    from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
     from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
-    from penstock._engine.coordinator.scheduler import JobLife
+    from penstock._engine.coordinator.scheduler import SchedulerParts
     from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
 
-class CheckpointCoordinator:
+class EpochCheckpoints(CheckpointCoordinator):
     """Makes the checkpoint of an accepted epoch, and does what follows from it.
 
     Pending checkpoint → state in files, if the metadata has no room → savepoint of a stop → room for commits → chain
     entry, which is the commit point.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state.
+        parts: The parts of the job. Once a checkpoint has completed, commits start and output is delivered.
         requests: The requests for checkpoints, savepoints and a stop.
         savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
-        commits: Start once a checkpoint has completed.
-        output: Is delivered then.
     """
 
     def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        *,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        stop: StopWithSavepoint,
-        commits: CommitScheduler,
-        output: OutputDelivery,
+        self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        self._context = context
-        self._state = state
+        super().__init__(parts)
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._commits = commits
-        self._output = output
-        self._collectors = state.plan.graph.collectors
-        #: The epoch between its end and its commit point.
-        self.pending: PendingCheckpoint | None = None
-        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
-        self._lost_pending: PendingCheckpoint | None = None
-
-    def reset(self) -> None:
-        """Forget the running epoch."""
-        self.pending = None
+        self._collectors = parts.state.plan.graph.collectors
 
     # ---------------------------------------------------------------------------------------- up to the commit point
 
@@ -146,23 +122,9 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------------- behind it
 
     def completed(self, entry: ChainEntry) -> None:
-        """Complete the pending checkpoint, whose chain entry is stored."""
-        pending = self.pending
-        assert pending is not None
-        self.pending = None
-        self._complete(entry, pending)
+        """Complete the pending checkpoint, whose chain entry is stored, and answer who asked for it."""
+        super().completed(entry)
         self._context.emit(*self._requests.answer_checkpoints(entry.checkpoint_id))
-
-    def lost(self) -> None:
-        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
-        self._lost_pending, self.pending = self.pending, None
-
-    def found(self, entry: ChainEntry) -> None:
-        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        lost, pending = self._state.chain.lost, self._lost_pending
-        self.pending = None
-        if lost is not None and pending is not None and lost.same_write(entry):
-            self._complete(lost, pending)
 
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
         """Start commits, deliver output and delete old checkpoints."""
@@ -185,53 +147,27 @@ class CheckpointCoordinator:
             context.emit(chain.sweep(retention))
 
 
-class EpochScheduler(Scheduler):
+class EpochScheduler(Scheduler[EpochCheckpoints]):
     """Runs the epochs of one job.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state.
-        life: The life of the job.
+        parts: The parts of the job.
         requests: The requests for checkpoints, savepoints and a stop.
         savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
-        commits: The commits.
-        output: Delivers printed and collected records to the program.
     """
 
     def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        life: JobLife,
-        *,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        stop: StopWithSavepoint,
-        commits: CommitScheduler,
-        output: OutputDelivery,
+        self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        super().__init__(context, state, life, commits, output)
+        super().__init__(parts, EpochCheckpoints(parts, requests, savepoints, stop))
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._checkpoints = CheckpointCoordinator(
-            context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
-        )
-        self._watch = EpochMonitor(state.settings)
+        self._watch = EpochMonitor(parts.state.settings)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
-
-    @property
-    def has_pending_checkpoint(self) -> bool:
-        """Whether an epoch is between its end and its commit point."""
-        return self._checkpoints.pending is not None
-
-    def reset(self) -> None:
-        """Forget the running epoch."""
-        self._checkpoints.reset()
-        self._attempt = 1
 
     # --------------------------------------------------------------------------------------------------- the beginning
 
@@ -251,7 +187,8 @@ class EpochScheduler(Scheduler):
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
         """Continue once the enumerators have started or were notified."""
-        self._state.pace(backlog=event.backlog)
+        settings = self._state.settings
+        self._state.budgets.interval_ms = settings.backlog_epoch_ms if event.backlog else settings.epoch_ms
         self.assigned(event.assigned)
         match self._context.phase:
             case Phase.OPENING:
@@ -303,7 +240,7 @@ class EpochScheduler(Scheduler):
         context = self._context
         is_running = context.phase in {Phase.EPOCH, Phase.RELEASING}
         if is_running and self._watch.observed(event, self._state.chain.next_id, context.now.passed_ms):
-            self._state.expired()
+            self._state.budgets.expired()
             context.emit(do.CancelEpoch())
         if self._stop.give_up_late(event.running):
             self._life.cancel()
@@ -364,16 +301,6 @@ class EpochScheduler(Scheduler):
             self._stop.save()
         else:
             self._settle(entry.checkpoint_id)
-
-    def entry_lost(self) -> None:
-        """Abandon the epoch, whose chain entry may or may not be stored."""
-        self._checkpoints.lost()
-        self._attempt = 1
-
-    def entry_found(self, entry: ChainEntry) -> None:
-        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        self._checkpoints.found(entry)
-        self._attempt = 1
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit, such as the next chain entry."""

@@ -30,7 +30,7 @@ from penstock._engine.coordinator.epochs.acks import (
     void_reason,
 )
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
-from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
+from penstock._engine.coordinator.epochs.sources import JobSources
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.control import HISTORY, StopMode
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
+    from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.clocks import Moment
@@ -82,22 +83,21 @@ class JobState:
     def __init__(self, plan: ExecutionPlan, settings: JobSettings) -> None:
         self.plan = plan
         graph = plan.graph
-        self._sources_by_uid = graph.sources
+        #: The sources, and what each of them may read.
+        self.sources = JobSources(graph)
+        self.budgets = BudgetPlanner(settings.epoch_ms, self.sources.vertices)
         self._ends = graph.ends
-        self._source_vertices = frozenset(self._sources_by_uid.values())
+        self.sink_uids = graph.sink_uids
         self.settings = settings
         #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(graph, settings.reopened_sources)
         operators = graph.operators.items()
         self._writers = frozenset(uid for uid, node in operators if node.factory.has_items)
-        self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(graph)
         self.ledger = CommitLedger()
         self.committed = CommittedCommittables(graph)
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
-        #: The coordinator of each source, by uid.
-        self.sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
@@ -124,8 +124,8 @@ class JobState:
         """Go back to the last completed checkpoint; commits that were done since then stay done."""
         self._history.clear()
         self._last = ()
-        self._alignment = restored_reports(self.snapshot, self._sources_by_uid)
-        self.sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+        self._alignment = restored_reports(self.snapshot, self.sources.vertex_of)
+        self.sources.reset(self.snapshot)
 
     def resume(self) -> bool:
         """Continue from a checkpoint that was to be the last before a stop; tell whether that stop was a drain."""
@@ -133,11 +133,6 @@ class JobState:
         if drained:
             self.snapshot = resumable(self.snapshot)
         return drained
-
-    def _source(self, uid: str) -> SourceCoordinator:
-        operator = self.snapshot.operators[uid]
-        finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
-        return SourceCoordinator(operator.parallelism, operator.enumerator, finished)
 
     # ------------------------------------------------------------------------------------------------------ an epoch
 
@@ -156,11 +151,12 @@ class JobState:
         self.committed.begin(self.ledger.outstanding, self.snapshot)
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
-            source = self.sources.get(uid)
+            source = self.sources.by_uid.get(uid)
             return source.dispatch(index) if source else self.committed.dispatch(uid, index)
 
         result = self.notifications(completed_checkpoint, going_on=True)
-        ending, visible = self._ending(), visible_states(self.snapshot)
+        ending, visible = self.sources.ending(), visible_states(self.snapshot)
+        ending.update((ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end)
         group_marks, ending_fed = group_watermarks(self._alignment), self.committed.ending
         for subtask in unfinished(self.snapshot):
             if only is not None and subtask[0] not in only:
@@ -173,8 +169,8 @@ class JobState:
                 completed_checkpoint=completed_checkpoint,
                 visible=visible,
             )
-            if subtask[0] in self._source_vertices:
-                budget = self._planner.budget(subtask[0])
+            if subtask[0] in self.sources.vertices:
+                budget = self.budgets.budget(subtask[0])
                 budget = budget.shortened() if for_savepoint else budget
                 part = replace(
                     part,
@@ -189,16 +185,6 @@ class JobState:
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
-
-    def _ending(self) -> set[Subtask]:
-        """Return the source subtasks whose input ends with the next epoch."""
-        told = {
-            (vertex, index)
-            for uid, vertex in self._sources_by_uid.items()
-            for index in range(self.plan.graph.vertices[vertex].parallelism)
-            if self.sources[uid].ends(index)
-        }
-        return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
@@ -224,10 +210,6 @@ class JobState:
         """Whether a checkpoint has completed since the last start or restart."""
         return bool(self._last)
 
-    def expired(self) -> None:
-        """Note an expired epoch, so that the next one reads less."""
-        self._planner.expired()
-
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch is void; return None if it counts."""
         expected = dict.fromkeys(unfinished(self.snapshot))
@@ -235,16 +217,8 @@ class JobState:
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, slots: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
-        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.plan.level_of, slots))
-        for uid, source in self.sources.items():
-            vertex = self._sources_by_uid[uid]
-            own = [ack for ack in acks if ack.vertex == vertex]
-            finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
-            hosts = {ack.subtask: ack.host for ack in own}
-            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
-        if any(part.ends_input for ack in acks for part in ack.operators.values()):
-            for source in self.sources.values():
-                source.end_input()
+        self.budgets.accepted(acks, epoch_cost(acks, wall_ms, self.plan.level_of, slots))
+        self.sources.accepted(acks)
         return PendingCheckpoint(acks, wall_ms, stop, passed_on=self.committed.begun)
 
     def snapshotted(
@@ -256,16 +230,15 @@ class JobState:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
-        commits = commits_of(checkpoint_id, pending.acks, self.plan.graph.sink_uids)
+        commits = commits_of(checkpoint_id, pending.acks, self.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:
         """Return the state after an accepted epoch, without outstanding commits."""
-        states = {uid: source.state(enumerators.get(uid)) for uid, source in self.sources.items()}
         return advance(
             self.snapshot,
             pending.acks,
-            {uid: state for uid, state in states.items() if state is not None},
+            self.sources.states(enumerators),
             (),
             drain=pending.stop is StopMode.DRAIN,
             kept=self._kept,
@@ -311,15 +284,6 @@ class JobState:
     # ------------------------------------------------------------------------------------------------------- the pace
 
     @property
-    def epoch_ms(self) -> int | None:
-        """The intended length of epochs in milliseconds; None if it follows from their cost."""
-        return self._planner.interval_ms
-
-    def pace(self, *, backlog: bool) -> None:
-        """Set the intended length of the next epochs."""
-        self._planner.interval_ms = self.settings.backlog_epoch_ms if backlog else self.settings.epoch_ms
-
-    @property
     def awaits_commits(self) -> bool:
         """Whether all sources have ended, and the next epoch has work once more is committed."""
         return self._reads_no_more and not self.is_fed
@@ -335,13 +299,13 @@ class JobState:
 
     def pause_ms(self, now: Moment) -> int:
         """Return the pause before the next epoch in milliseconds: 0 as long as there is work."""
-        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        reading = [ack for ack in self._last if ack.vertex in self.sources.vertices]
         if self.is_fed or (self._work_at_hand(reading) and not self.awaits_commits):
             return 0
         if any(ack.io.records_in for ack in reading):
-            pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
+            pause_ms = self._started_ms + (self.budgets.interval_ms or 0) - now.passed_ms
         else:
-            pause_ms = self._planner.idle()
+            pause_ms = self.budgets.idle()
         timers = [
             subtask.next_timer_ms - now.now_ms
             for vertex in self.snapshot.vertices
@@ -352,24 +316,23 @@ class JobState:
 
     def wait_for_splits_ms(self) -> int:
         """Return the pause before sources run again in a batch job: 0 as long as they have read something or may."""
-        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        reading = [ack for ack in self._last if ack.vertex in self.sources.vertices]
         if not self._sources_left or self._work_at_hand(reading) or any(ack.io.records_in for ack in reading):
             return 0
-        return self._planner.idle()
+        return self.budgets.idle()
 
     @property
     def _sources_left(self) -> bool:
-        return any(vertex in self._source_vertices for vertex, _ in unfinished(self.snapshot))
+        return any(vertex in self.sources.vertices for vertex, _ in unfinished(self.snapshot))
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())
         more = more or any(ack.awaits_end for ack in reading) or may_read_on(self._alignment)
-        events = any(source.has_pending for source in self.sources.values())
-        return not self._last or more or events or all(ack.finished for ack in reading)
+        return not self._last or more or self.sources.has_pending or all(ack.finished for ack in reading)
 
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:
         before = self.progress
-        read = sum(ack.io.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
+        read = sum(ack.io.records_in for ack in pending.acks if ack.vertex in self.sources.vertices)
         ends = [subtask for id_ in self._ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,

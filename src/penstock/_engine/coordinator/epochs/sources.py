@@ -16,9 +16,12 @@ from penstock._engine.protocol.events import AddSplitsEvent, EndOfInputEvent, de
 from penstock._engine.protocol.metadata import ReaderMessages, ReturnedSplits, SourceCoordinatorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock._engine.protocol.control import OperatorAck
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.control import OperatorAck, SubtaskAck
+    from penstock._engine.protocol.metadata import JobSnapshot
 
 #: A reader that uses up its splits in every epoch gets twice as many each time, up to this many.
 _MAX_GRANT: Final = 4096
@@ -74,7 +77,7 @@ class SourceCoordinator:
         state: SourceCoordinatorState | None = None,
         finished: Iterable[int] = (),
     ) -> None:
-        self._parallelism = parallelism
+        self.parallelism = parallelism
         self._finished = set(finished)
         self._readers = tuple(sorted(set(range(parallelism)).difference(self._finished)))
         #: By subtask: events for its reader, oldest first.
@@ -94,10 +97,10 @@ class SourceCoordinator:
         if not self._readers:
             return None
         if self._state is None:
-            return EnumeratorStart(self._parallelism, self._readers)
+            return EnumeratorStart(self.parallelism, self._readers)
         snapshot = EnumeratorSnapshot(self._state.state, self._state.version)
         return EnumeratorStart(
-            self._parallelism, self._readers, snapshot, self._state.returned, reopened=self._state.reopened
+            self.parallelism, self._readers, snapshot, self._state.returned, reopened=self._state.reopened
         )
 
     @property
@@ -192,3 +195,75 @@ class SourceCoordinator:
             if message.split_requests
         }
         return EnumeratorDelivery(unseen, grants, returned)
+
+
+class JobSources:
+    """The sources of a job.
+
+    Args:
+        graph: The job.
+    """
+
+    def __init__(self, graph: JobGraph) -> None:
+        #: By uid: the vertex of the source.
+        self.vertex_of = graph.sources
+        #: The vertices that read.
+        self.vertices = frozenset(self.vertex_of.values())
+        self.by_uid: dict[str, SourceCoordinator] = {}
+
+    def reset(self, snapshot: JobSnapshot) -> None:
+        """Begin from a checkpoint."""
+        for uid in self.vertex_of:
+            operator = snapshot.operators[uid]
+            finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
+            self.by_uid[uid] = SourceCoordinator(operator.parallelism, operator.enumerator, finished)
+
+    def openings(self) -> dict[str, EnumeratorStart]:
+        """Return how to start the enumerators."""
+        openings = {uid: source.opening for uid, source in self.by_uid.items()}
+        return {uid: opening for uid, opening in openings.items() if opening is not None}
+
+    def deliver(self) -> dict[str, EnumeratorDelivery]:
+        """Return the input of the enumerators that have any, and count it as delivered."""
+        deliveries = {uid: source.deliver() for uid, source in self.by_uid.items()}
+        return {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
+
+    def assigned(self, assigned: Mapping[str, Mapping[int, tuple[bytes, ...]]]) -> None:
+        """Note the events of the enumerators for their readers, by uid."""
+        for uid, by_subtask in assigned.items():
+            self.by_uid[uid].assigned(by_subtask)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether the next dispatch has events for a reader."""
+        return any(source.has_pending for source in self.by_uid.values())
+
+    def ending(self) -> set[Subtask]:
+        """Return the subtasks whose input ends with the next epoch, because an enumerator says so."""
+        return {
+            (self.vertex_of[uid], index)
+            for uid, source in self.by_uid.items()
+            for index in range(source.parallelism)
+            if source.ends(index)
+        }
+
+    def accepted(self, acks: Sequence[SubtaskAck]) -> None:
+        """Note an accepted epoch."""
+        for uid, source in self.by_uid.items():
+            vertex = self.vertex_of[uid]
+            own = [ack for ack in acks if ack.vertex == vertex]
+            finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
+            hosts = {ack.subtask: ack.host for ack in own}
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
+        if any(part.ends_input for ack in acks for part in ack.operators.values()):
+            for source in self.by_uid.values():
+                source.end_input()
+
+    def states(self, enumerators: Mapping[str, EnumeratorSnapshot]) -> dict[str, SourceCoordinatorState]:
+        """Return the states of the sources for a checkpoint; one that has none is left out.
+
+        Args:
+            enumerators: The snapshots of the enumerators that run.
+        """
+        states = {uid: source.state(enumerators.get(uid)) for uid, source in self.by_uid.items()}
+        return {uid: state for uid, state in states.items() if state is not None}

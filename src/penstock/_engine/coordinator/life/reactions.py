@@ -25,13 +25,12 @@ from penstock.errors import FencedError, InternalError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.life.termination import ExecutionFailureHandler, JobTermination
-    from penstock._engine.coordinator.scheduler import Scheduler
+    from penstock._engine.coordinator.scheduler import CheckpointCoordinator, CoordinatorContext, Scheduler
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry
 
@@ -51,7 +50,7 @@ class JobParts:
     output: OutputDelivery
     termination: JobTermination
     life: ExecutionFailureHandler
-    scheduler: Scheduler
+    scheduler: Scheduler[CheckpointCoordinator]
     #: Why requests for checkpoints and savepoints are refused, as a text behind the job's id; "" if they are accepted.
     refusal: str
 
@@ -127,8 +126,8 @@ def call_abandoned(job: JobParts, event: ev.Event) -> None:
     del job, event  # the teardown continues after each event
 
 
-def driver_failed(job: JobParts, event: ev.DriverFailed) -> None:
-    """Fail the job because of an error on the driver."""
+def driver_failed(job: JobParts, event: ev.DriverFailed | ev.JobEventsFenced) -> None:
+    """Fail the job because of an error on the driver, or because it is another driver's."""
     job.life.fail(event.error)
 
 

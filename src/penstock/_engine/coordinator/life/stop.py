@@ -24,9 +24,9 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import SavepointError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
+    from penstock._engine.coordinator.scheduler import CoordinatorContext
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: The phases of a stop whose savepoint is complete.

@@ -23,12 +23,11 @@ from penstock.errors import FencedError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
-    from penstock._engine.coordinator.scheduler import Cause, Scheduler
+    from penstock._engine.coordinator.scheduler import Cause, CheckpointCoordinator, CoordinatorContext, Scheduler
     from penstock._engine.coordinator.settings import RestartStrategySettings, RetentionSettings
 
 
@@ -188,7 +187,7 @@ class ExecutionFailureHandler(JobLife):
         #: The savepoint of a job that was cancelled with one.
         self._stopped_into: str | None = None
 
-    def drive(self, scheduler: Scheduler) -> None:
+    def drive(self, scheduler: Scheduler[CheckpointCoordinator]) -> None:
         """Take the scheduler, once: each of the two calls the other."""
         self._scheduler = scheduler
 

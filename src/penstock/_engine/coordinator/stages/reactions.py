@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock._engine.coordinator import alarms
 from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.life.reactions import driver_failed
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule
 from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
@@ -24,7 +25,7 @@ STAGES: Final = (
     Rule(StageScheduler.stage_ended, (ev.EpochEnded,), _RUNS),
     Rule(StageScheduler.events_claimed, (ev.JobEventsClaimed,), _RECONCILES),
     Rule(StageScheduler.partitions_listed, (ev.PartitionsListed,), _RECONCILES),
-    Rule(StageScheduler.events_fenced, (ev.JobEventsFenced,), TAKEN_OVER),
+    Rule(driver_failed, (ev.JobEventsFenced,), TAKEN_OVER),  # the job is another driver's
     Rule(StageScheduler.subtasks_finished, (ev.SubtasksFinished,), TAKEN_OVER),
     Rule(StageScheduler.results_lost, (ev.ResultsLost,), _RUNS),
     Rule(StageScheduler.enumerators_snapshotted, (ev.EnumeratorsSnapshotted,), frozenset({Phase.NOTIFYING_SOURCES})),

@@ -17,109 +17,84 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.alarms import PartitionsLookDue
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
-from penstock._engine.coordinator.commits.commits import commits_of
-from penstock._engine.coordinator.epochs.acks import contributions, outputs, void_reason
-from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
+from penstock._engine.coordinator.epochs.acks import contributions, void_reason
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS, Scheduler
-from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
+from penstock._engine.coordinator.stages.reconciliation import JobReconciliation
+from penstock._engine.coordinator.stages.recovery import JobRecovery
 from penstock._engine.coordinator.stages.results import StageResults, VertexBounds, idle_ack
+from penstock._engine.coordinator.stages.stage_checkpoints import StageCheckpoints
 from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
-from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock.common.user_values import error_line
-from penstock.errors import InternalError, PenstockError, UnsupportedOperationError
+from penstock.errors import InternalError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from penstock._engine.coordinator.alarms import PartitionsLookDue
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
-    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.scheduler import JobLife
+    from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
+    from penstock._engine.coordinator.scheduler import SchedulerParts
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.plan.bounds import Bounds
-    from penstock._engine.protocol.control import SubtaskAck
-    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot, StoredAccumulator
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: A source reads all splits that it has.
 _WITHOUT_LIMIT_MS: Final = 1 << 40
 
 
-class StageScheduler(Scheduler):
+class StageScheduler(Scheduler[StageCheckpoints]):
     """Runs the stages of one job.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state. Between two stages it is ahead of the last checkpoint.
-        life: The life of the job.
-        commits: The commits.
-        output: Delivers printed and collected records to the program.
+        parts: The parts of the job. Between two stages its state is ahead of the last checkpoint.
     """
 
-    def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        life: JobLife,
-        commits: CommitScheduler,
-        output: OutputDelivery,
-    ) -> None:
-        super().__init__(context, state, life, commits, output)
-        graph = state.plan.graph
-        #: None for a job that begins anew after a failure.
-        recovery = state.settings.recovery
-        self._recovery = None if recovery is None else JobRecovery(state.plan, recovery)
-        self._losses = 0
-        self._results = StageResults(graph, keeps=self._recovery is not None)
-        #: The state at the last checkpoint, to which a restart returns; None before the first start.
-        self._checkpoint: JobSnapshot | None = None
+    def __init__(self, parts: SchedulerParts) -> None:
+        state = parts.state
+        graph, recovery = state.plan.graph, state.settings.recovery
+        self._results = StageResults(graph, keeps=recovery is not None)
+        super().__init__(parts, StageCheckpoints(parts, self._results))
         #: By vertex whose input is known: what its subtasks read.
         self._bounds = VertexBounds(graph, state.settings.auto_parallelism)
+        #: None for a job that begins anew after a failure.
+        self._recovery = None if recovery is None else JobRecovery(state.plan, recovery)
+        self._reconciliation = (
+            None
+            if self._recovery is None
+            else JobReconciliation(parts, self._recovery, self._results, self._bounds, self._checkpoints)
+        )
+        self._losses = 0
         #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
         self._accepted: PendingCheckpoint | None = None
-        #: The pending checkpoint of the job while its chain entry is being stored, and the one whose entry has no known
-        #: outcome.
-        self._pending: PendingCheckpoint | None = None
-        self._lost_pending: PendingCheckpoint | None = None
         #: The number of stages that have run, which is the id of the running one.
         self._runs = 0
-        #: How many acks the chain entries of this run have, and what was passed on behind committers since then.
-        self._recorded = 0
-        self._passed_on: dict[str, int] = {}
 
     @property
     def has_pending_checkpoint(self) -> bool:
         """Whether the job is between its last stage and its commit point, or a stage is being accepted."""
-        return self._pending is not None or self._accepted is not None
+        return super().has_pending_checkpoint or self._accepted is not None
 
     def reset(self) -> None:
         """Forget what was under way."""
-        self._accepted = self._pending = None
-        self._attempt = 1
+        super().reset()
+        self._accepted = None
 
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
         """Begin with the first stage; if the job's chain entry is stored already, finish its commits and output."""
         self._context.go(Phase.RECOVERING)
-        if self._checkpoint is None:
-            self._checkpoint = self._state.snapshot
-        self._state.snapshot = self._checkpoint
+        checkpoint = self._checkpoints.return_to_last()
         self._state.reset()
         chain = self._state.chain
         self._context.emit(*self._results.begin(chain.job_id, chain.runs[-1]))
-        self._recorded, self._passed_on = 0, {}
         self._bounds.of_vertex.clear()
         self._redo()
-        if _has_begun(self._checkpoint):
+        if _has_begun(checkpoint):
             reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
             self._life.fail(UnsupportedOperationError("A batch job that continues from a checkpoint", reason))
         elif not self._state.ledger:
@@ -127,81 +102,25 @@ class StageScheduler(Scheduler):
 
     def _open(self) -> None:
         """Start the enumerators; with recovery, first find out what is left to do."""
-        if self._recovery is None or self._state.snapshot.finished:
+        if self._reconciliation is None or self._state.snapshot.finished or self._reconciliation.begin():
             super()._open()
-            return
-        self._context.go(Phase.RECONCILING)
-        if self._recovery.is_claimed:
-            self._take_up(self._recovery)
-        else:
-            self._context.call(self._recovery.claim(self._state.chain))
 
     def events_claimed(self, event: ev.JobEventsClaimed) -> None:
         """Look for the results that the events of earlier drivers name."""
-        assert self._recovery is not None
-        self._context.emit(*self._recovery.claimed(event, self._context.now.passed_ms))
-        if self._recovery.has_events:
-            self._context.call(do.ListPartitions(self._state.chain.job_id))
-        else:
-            self._take_up(self._recovery)
+        assert self._reconciliation is not None
+        if self._reconciliation.claimed(event):
+            super()._open()
 
     def partitions_look_due(self, _: PartitionsLookDue) -> None:
         """Look again for the results that the events of earlier drivers name."""
-        if self._context.phase is Phase.RECONCILING:  # else the job was cancelled meanwhile
-            self._context.call(do.ListPartitions(self._state.chain.job_id))
+        assert self._reconciliation is not None
+        self._reconciliation.look()
 
     def partitions_listed(self, event: ev.PartitionsListed) -> None:
         """Take up the job once what it needs is there, or the wait for it is over."""
-        assert self._recovery is not None
-        if self._recovery.partitions_listed(event, self._context.now.passed_ms):
-            self._take_up(self._recovery)
-        else:
-            self._context.emit(do.SetAlarm(LOOK_EVERY_MS, PartitionsLookDue()))
-
-    def _take_up(self, recovery: JobRecovery) -> None:
-        """Replay the events, and continue from the state that they lead to."""
-        try:
-            self._context.emit(*recovery.replay())
-            checkpoint = self._state.snapshot
-            self._state.snapshot = recovery.state(checkpoint)
-            self._state.reset()
-        except PenstockError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
-            self._begin_anew(recovery, error)
-            return
-        self._bounds.of_vertex.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
-        for done in recovery.finished_after(checkpoint):
-            self._context.emit(*self._results.add(done.acks, self._state.chain.job_id, done.run_id))
-        self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
-        self._passed_on = self._state.committed.ended(self._state.snapshot)
-        if added := contributions(self._results.acks):
-            self._context.call(do.MergeAccumulators({}, added))
-        else:
-            self._taken_up({})
-
-    def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
-        cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
-        self._context.emit(recovery.clear(str(cause)))
-        self._context.report_failure(cause, self._state.chain.next_id, counted=False)
-        self._context.emit(do.LogMessage("The job begins anew", cause))
-        self._life.restart()
-
-    def _taken_up(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:
-        acks, snapshot = tuple(self._results.acks), self._state.snapshot
-        if acks:
-            operators = {
-                uid: replace(operator, accumulators=accumulators.get(uid, operator.accumulators))
-                for uid, operator in snapshot.operators.items()
-            }
-            self._state.progress = replace(self._state.progress, records=0)  # after a restart they were counted before
-            self._state.completed(
-                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._state.chain.next_id
-            )
-            assert self._recovery is not None
-            assert self._checkpoint is not None
-            self._publish((*acks, *self._recovery.idle(self._checkpoint)), begins=True)
-        super()._open()
+        assert self._reconciliation is not None
+        if self._reconciliation.listed(event):
+            super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages
 
@@ -228,16 +147,16 @@ class StageScheduler(Scheduler):
                 self._context.call(do.SnapshotEnumerators(NO_CHECKPOINT))
             else:
                 self._run_after(self._state.wait_for_splits_ms())
-        elif self._state.snapshot is self._checkpoint:
+        elif self._state.snapshot is self._checkpoints.last:
             self._finish()
         else:
-            self._put_entry()
+            self._checkpoints.put_entry()
 
     def enumerators_snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Run the next stage, with the state of its enumerators at hand."""
         assert self._recovery is not None
         self.assigned(event.assigned)
-        self._recovery.enumerators.take(event.snapshots, self._state.sources, self._context.now.passed_ms)
+        self._recovery.enumerators.take(event.snapshots, self._state.sources.by_uid, self._context.now.passed_ms)
         self._run_after(self._state.wait_for_splits_ms())
 
     # --------------------------------------------------------------------------------------------------------- a stage
@@ -245,8 +164,9 @@ class StageScheduler(Scheduler):
     def _vertices(self) -> set[int]:
         """Return the vertices of the next stage; none before a checkpoint."""
         state, plan = self._state, self._state.plan
-        assert self._checkpoint is not None
-        waiting = state.committed.waiting(state.ledger.outstanding, self._checkpoint)  # what it has is to be committed
+        waiting = state.committed.waiting(
+            state.ledger.outstanding, self._checkpoints.last
+        )  # what it has is to be committed
         levels, left = plan.level_of, {vertex for vertex, _ in unfinished(state.snapshot)} - plan.graph.behind(waiting)
         if not left:
             return set()
@@ -340,7 +260,7 @@ class StageScheduler(Scheduler):
             self._context.emit(self._recovery.accepted(acks))
         idle = (idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
         accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
-        self._passed_on |= accepted.passed_on
+        self._checkpoints.passed_on |= accepted.passed_on
         self._accepted = replace(accepted, passed_on={})  # only a chain entry makes it count
         if added := contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
@@ -350,7 +270,9 @@ class StageScheduler(Scheduler):
     def accumulators_merged(self, event: ev.AccumulatorsMerged) -> None:
         """Continue with the merged accumulators."""
         if self._context.phase is Phase.RECONCILING:
-            self._taken_up(event.accumulators)
+            assert self._reconciliation is not None
+            self._reconciliation.taken_up(event.accumulators)
+            super()._open()
             return
         assert self._accepted is not None
         self._advance(replace(self._accepted, accumulators=event.accumulators))
@@ -362,12 +284,9 @@ class StageScheduler(Scheduler):
         chain = self._state.chain
         self._state.completed(accepted, snapshot, chain.next_id)
         self._context.emit(*self._results.add(accepted.acks, chain.job_id, chain.runs[-1]))
-        self._publish(accepted.acks)
-        self._settle(0)
-
-    def _publish(self, acks: tuple[SubtaskAck, ...], *, begins: bool = False) -> None:
         view = None if self._recovery is None else self._recovery.view
-        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view, begins))
+        self._context.emit(do.PublishProgress(self._state.progress, accepted.acks, snapshot, view))
+        self._settle(0)
 
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a lost stage again."""
@@ -388,54 +307,13 @@ class StageScheduler(Scheduler):
         self._context.emit(do.LogMessage("A result is lost, and is made again", event.error))
         self._life.restart()
 
-    def events_fenced(self, event: ev.JobEventsFenced) -> None:
-        """End this driver: the job is another one's."""
-        self._life.fail(event.error)
-
     # ----------------------------------------------------------------------------------------------- the one checkpoint
-
-    def _put_entry(self) -> None:
-        """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
-        context, acks = self._context, tuple(self._results.acks[self._recorded :])
-        context.go(Phase.RECORDING)
-        commits = commits_of(self._state.chain.next_id, acks, self._state.plan.graph.sink_uids)
-        self._pending = PendingCheckpoint(
-            acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
-        )
-        document = self._state.document(self._pending)
-        chain = self._state.chain
-        context.emit(chain.put(chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document)))
 
     def entry_stored(self, entry: ChainEntry) -> None:
         """Start all commits, and deliver all output."""
-        pending, self._pending = self._pending, None
-        assert pending is not None
-        self._complete(entry, pending)
+        self._checkpoints.completed(entry)
         if not self._context.is_stopping:
             self._finish()
-
-    def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
-        assert entry.snapshot is not None
-        self._checkpoint = self._state.snapshot = entry.snapshot
-        self._state.ledger.add(pending.commits)
-        self._state.committed.passed_on(pending.passed_on)
-        self._recorded, self._passed_on = len(self._results.acks), {}
-        retention = self._state.retention
-        retention.keep(entry)
-        self._start_commits()
-        found = outputs(pending.acks, self._state.plan.graph.collectors)
-        self._context.emit(*self._output.begin(entry.checkpoint_id, found, retention))
-
-    def entry_lost(self) -> None:
-        """Abandon the chain entry, which may turn out to be stored."""
-        self._lost_pending, self._pending = self._pending, None
-
-    def entry_found(self, entry: ChainEntry) -> None:
-        """Complete the job if this entry, which was found on the chain, is its own."""
-        lost, pending = self._state.chain.lost, self._lost_pending
-        self._pending = None
-        if lost is not None and pending is not None and lost.same_write(entry):
-            self._complete(lost, pending)
 
     # --------------------------------------------------------------------------------------------------------- the end
 

@@ -95,6 +95,6 @@ class _WalkBack:
         """Yield the subtasks whose results a subtask reads."""
         vertex, subtask = place
         receivers = receivers_of(self._bounds[vertex], subtask)
-        for edge in self._plan.graph.inputs(vertex):
+        for edge in self._plan.inputs[vertex]:
             found = {sender for receiver in receivers for sender in self._plan.senders(edge, receiver)}
             yield from ((edge.source, sender) for sender in found if sender < subtasks_of(self._bounds[edge.source]))

@@ -10,8 +10,6 @@ machine where its directory is mounted: unknown is not ended.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.paths import (
@@ -21,7 +19,8 @@ from penstock._engine.protocol.paths import (
     claim_file,
     number_of_claim,
 )
-from penstock._engine.savepoints.chains import readable_entry, same_place
+from penstock._engine.savepoints.chains import newest_entry, same_place
+from penstock._engine.savepoints.holders import HoldingJob
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointClaimedError
 
@@ -31,19 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """A job that has claimed a checkpoint or savepoint."""
-
-    job_id: str
-    job_name: str
-    #: Its checkpoint directory.
-    checkpoints: str
-    #: The path of the claimed checkpoint at that time, because a copy of a savepoint is not claimed.
-    path: str
-
-
-def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[str, str]) -> None:
+def claim(storage: FileStorage, path: str, claimant: HoldingJob, options: Mapping[str, str]) -> None:
     """Claim a checkpoint or savepoint for a job, unless it was deleted or already belongs to the job.
 
     Args:
@@ -60,13 +47,13 @@ def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[
         if last is not None and last.job_id == claimant.job_id:
             return
         file = claim_file(path, _last_number(names) + 1)
-        if storage.put_if_absent(file, json.dumps(asdict(claimant)).encode()):
+        if storage.put_if_absent(file, claimant.encoded()):
             return
 
 
 def check_claim(
     storage: FileStorage, path: str, job_id: str, options: Mapping[str, str], names: list[str] | None = None
-) -> Claimant | None:
+) -> HoldingJob | None:
     """Return the last claimant of a checkpoint or savepoint if it is this job, and None if the checkpoint is free.
 
     Raises:
@@ -92,25 +79,22 @@ def release(storage: FileStorage, path: str, job_id: str) -> None:
         storage.delete([claim_file(path, _last_number(names))])
 
 
-def claimant_of(storage: FileStorage, path: str, names: list[str]) -> Claimant | None:
+def claimant_of(storage: FileStorage, path: str, names: list[str]) -> HoldingJob | None:
     """Return the job that has claimed a checkpoint or savepoint last; None without a valid claim."""
     number = _last_number(names)
     data = storage.find(claim_file(path, number)) if number else None
     if data is None:
         return None
     try:
-        found = Claimant(**json.loads(data))
-    except (TypeError, ValueError):  # incomplete, or written by hand
+        found = HoldingJob.decoded(data)
+    except ValueError:  # incomplete, or written by hand
         return None
     return found if same_place(found.path, storage.full_path(path)) else None
 
 
-def has_ended(claimant: Claimant, options: Mapping[str, str]) -> bool:
+def has_ended(claimant: HoldingJob, options: Mapping[str, str]) -> bool:
     """Return whether a job's own records say that it has ended; False where there are none."""
-    storage = open_storage(claimant.checkpoints, options)
-    ids = checkpoint_ids(storage.names(claimant.job_id))
-    entries = (readable_entry(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))
-    newest = next(filter(None, entries), None)
+    newest = newest_entry(open_storage(claimant.checkpoints, options), claimant.job_id)
     return newest is not None and newest.is_terminal
 
 

@@ -20,7 +20,7 @@ from penstock._engine.coordinator.instructions import SavepointRequest
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
-from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
+from penstock._engine.savepoints.holders import HoldingJob, note_waiting
 from penstock._engine.state.files.integrity import check_intact
 from penstock._engine.storage.checkpoint_storage import copy_files, document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, absolute, open_storage
@@ -147,7 +147,7 @@ class SavepointFiles:
         """Note that the job waits for the savepoint that it stops into, unless its checkpoints go with its process."""
         if not isinstance(self._storage, TemporaryStorage):
             entry = instruction.entry
-            job = StoppedJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
+            job = HoldingJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
             note_waiting(target, job)
 
     def _copy(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:

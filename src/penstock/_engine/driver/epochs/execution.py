@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.stages.partitions import SubtaskAnnouncements
-    from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochRunner
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.local_state import LocalStateDirectory
@@ -195,17 +195,20 @@ class Epochs:
                         *epoch, job, levels, options_for_tasks(self._storage.options), store, self._local_state.parent
                     )
                 )
-            lost = lost_results(outcome.failures) if self._planner.announces else {}
-            if lost:
-                return ev.ResultsLost(outcome, tuple(lost), next(iter(lost.values())))
-            damage = state_damage(outcome.failures, self._storage, chain.job_id)
-            if damage is not None:
-                return ev.EpochFailed(damage)
-            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), len(hosts))
+            damage = self._damage(outcome, chain.job_id) if outcome.failures else None
+            return damage or ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), len(hosts))
         except (EpochInfrastructureError, EpochCancelledError, CheckpointStorageError) as error:
             return ev.EpochLost(error)  # the storage may answer again, as after a cut of the network
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
+
+    def _damage(self, outcome: EpochOutcome, job_id: str) -> ev.Event | None:
+        """Return what failed tasks have found missing or damaged: stored results, or a state file; None for neither."""
+        lost = lost_results(outcome.failures) if self._planner.announces else {}
+        if lost:
+            return ev.ResultsLost(outcome, tuple(lost), next(iter(lost.values())))
+        damage = state_damage(outcome.failures, self._storage, job_id)
+        return None if damage is None else ev.EpochFailed(damage)
 
     @contextlib.contextmanager
     def _looking(self, job_id: str, job_attempt: int) -> Generator[None]:

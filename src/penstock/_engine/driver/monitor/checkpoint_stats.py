@@ -69,12 +69,16 @@ class CheckpointStatsTracker:
         begun = self._in_progress(checkpoint_id)
         if begun is None:
             return
+        parts = _parts(acks, snapshot, checkpoint_id)
+        known = [subtask for part in parts for subtask in part.values()]
         done = replace(
             begun,
             status=CheckpointStatus.COMPLETED,
             acked=now if self._acked is None else self._acked,
             ended=now,
-            subtasks=(parts := _parts(acks, snapshot, checkpoint_id)),
+            subtasks=parts,
+            written_bytes=sum(subtask.written_bytes for subtask in known),
+            state_bytes=sum(subtask.state_bytes for subtask in known),
             finished=_finished_before(parts, snapshot),
             path=self._path_of(checkpoint_id),
         )
@@ -118,17 +122,21 @@ class CheckpointStatsTracker:
 
     def savepoint_begun(self, path: str, checkpoint_id: int, now: Moment) -> None:
         """Note that the last checkpoint is being copied."""
-        source = self.view.last_completed
-        entry = CheckpointView(
-            checkpoint_id,
+        source, number = self.view.last_completed, next(self._further)
+        kind, status, subtasks = (
             CheckpointKind.SAVEPOINT,
             CheckpointStatus.IN_PROGRESS,
-            now,
             source.subtask_count if source else 0,
-            subtasks=source.subtasks if source and source.id == checkpoint_id else (),
-            finished=source.finished if source and source.id == checkpoint_id else (),
-            further=next(self._further),
         )
+        entry = CheckpointView(checkpoint_id, kind, status, now, subtasks, further=number)
+        if source is not None and source.id == checkpoint_id:
+            entry = replace(
+                entry,
+                subtasks=source.subtasks,
+                written_bytes=source.written_bytes,
+                state_bytes=source.state_bytes,
+                finished=source.finished,
+            )
         self._copying[path] = entry
         self._append(entry)
 
@@ -161,7 +169,7 @@ class CheckpointStatsTracker:
     def _make_way(self, checkpoint_id: int) -> None:
         """Give a try that failed an id of its own, because the checkpoint is tried again."""
         for entry in list(self._list):
-            if entry.entry_id == checkpoint_id:
+            if entry.id == checkpoint_id and not entry.further:
                 other = replace(entry, further=next(self._further))
                 if self.view.last_failed is entry:
                     self.view = replace(self.view, last_failed=other)

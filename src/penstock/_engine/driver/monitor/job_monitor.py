@@ -192,7 +192,6 @@ class JobMonitor:
         self._show_accumulators(self._coordinator.accumulators)
         self._show(
             given_up=self._coordinator.given_up,
-            unread_splits=self._coordinator.unread_splits,
             is_complete=self._coordinator.is_complete,
             status=status,
             status_times={**self.view.status_times, status: now},
@@ -218,12 +217,14 @@ class JobMonitor:
         self._checkpoints.completed(progress.checkpoint_id, instruction.acks, instruction.snapshot, now)
         interval_ms = now.since(self._last_epoch)
         self._last_epoch = now
+        has_ends = any(ack.finished for ack in instruction.acks)  # only readers that finish leave splits
+        left = unread_splits(instruction.snapshot) if has_ends else self.view.unread_splits
         self._show(
             progress=progress,
             subtasks=self._advanced(instruction.acks, now, begins=instruction.begins),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
-            unread_splits=unread_splits(instruction.snapshot),
+            unread_splits=left,
             recovery=instruction.recovery,
         )
         self._show_accumulators(instruction.snapshot.all_accumulators)

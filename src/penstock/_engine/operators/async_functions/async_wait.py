@@ -193,19 +193,19 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     def _wait(self, limit_ms: float) -> Iterable[Output]:
         """Wait until a call ends, and advance."""
-        self._hear(self._calls.next_ended(limit_ms))
+        self._on_answer(self._calls.next_ended(limit_ms))
         return self._advance()
 
     def _advance(self) -> Iterable[Output]:
         """Return the results that can be emitted, and make calls up to the capacity."""
         while (ended := self._calls.next_ended()) is not None:
-            self._hear(ended)
+            self._on_answer(ended)
         out = BatchBuilder()
         self._pass_on(out)
         self._make_calls()
         return ((None, out.build()),) if out.records or out.watermarks else ()
 
-    def _hear(self, call: Call | None) -> None:
+    def _on_answer(self, call: Call | None) -> None:
         if call is None or call.is_dropped:
             return
         call.is_answered = self._has_answers = True

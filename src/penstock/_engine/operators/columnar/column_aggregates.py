@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._api.functions.basic import AggregateFunction
 from penstock._engine.operators.column_keys import key_column, plain_column
 from penstock._formats.arrow_misfits import MisfitError
-from penstock._formats.arrow_runs import array_as, beside, runs
+from penstock._formats.arrow_runs import array_as, in_one_column, runs
 from penstock.common.columns import named_values
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
@@ -216,7 +216,7 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         """Return the error that names the first column whose values of two batches have no type in common."""
         for (column, function), held, more in zip(self.parts, acc_a, acc_b, strict=True):
             try:
-                beside(held, more)
+                in_one_column(held, more)
             except MisfitError as error:
                 told = f"{short_repr(held)} ({type(held).__name__}) and {short_repr(more)} ({type(more).__name__})"
                 reason = f"the {function} of {column!r} brings {told} together, which have no type in common"
@@ -346,7 +346,7 @@ def _brought_together(merge: Callable[[Any, Any], Any], held: Any, more: Any) ->
     """
     if held is None or more is None:
         return more if held is None else held
-    return merge(*beside(held, more))
+    return merge(*in_one_column(held, more))
 
 
 def _add(held: Any, more: Any) -> Any:

@@ -199,7 +199,7 @@ class ColumnWindowOperator(AlignedWindowOperator):
         closed = [group for group, stamp in enumerate(firsts) if not takes(of([stamp], stamp)[0])]
         if closed:
             is_late = functions.is_in(groups, value_set=int64_column(closed))
-            self._set_columns_aside(batch, is_late, out)
+            self._side_output_late_columns(batch, is_late, out)
             kept = functions.indices_nonzero(functions.invert(is_late))
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
@@ -241,7 +241,7 @@ class ColumnWindowOperator(AlignedWindowOperator):
         starts[0] = oldest  # the slice may begin before the first possible time
         return int64_column_of(numbers - first), starts
 
-    def _set_columns_aside(self, batch: ColumnBatch, is_late: Any, out: SideOutputs) -> None:
+    def _side_output_late_columns(self, batch: ColumnBatch, is_late: Any, out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
         import pyarrow.compute as pc
 
@@ -258,4 +258,4 @@ class ColumnWindowOperator(AlignedWindowOperator):
             self.late.drop(len(late), first.records[0], first.stamps()[0], self.firing.watermark)
             return
         rows = late.rows()
-        self.set_aside(rows.records, rows.stamps(), self.firing.watermark, out)
+        self.side_output_late(rows.records, rows.stamps(), self.firing.watermark, out)

@@ -75,7 +75,7 @@ class DeclaredColumns:
         if self.layout is not RecordLayout.ROWS and len(found) == len(self.names):
             batch = batch.rename_columns(list(self.names))
         elif sorted(found) != sorted(self.names):
-            raise BatchColumnsError(tuple(found), f"declared are {self._told()}")
+            raise BatchColumnsError(tuple(found), f"declared are {self._description()}")
         held = zip(self.names, self.types, strict=True)
         schema: Any = pa.schema([(name, kind or batch.schema.field(name).type) for name, kind in held])
         if batch.schema.equals(schema):
@@ -83,11 +83,11 @@ class DeclaredColumns:
         table = as_schema(batch, schema, lenient=False)
         if table is None:
             types = ", ".join(f"{field.name}: {field.type}" for field in batch.schema)
-            reason = f"declared are {self._told()}, and not all values of {types} are of these types; cast them"
+            reason = f"declared are {self._description()}, and not all values of {types} are of these types; cast them"
             raise BatchColumnsError(tuple(found), reason)
         return table.combine_chunks().to_batches()[0]
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return ", ".join(
             name if kind is None else f"{name}: {kind}" for name, kind in zip(self.names, self.types, strict=True)
         )

@@ -270,6 +270,6 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
         for key.normal, key.key in present_keys(pane):
-            self.store.make_some_room()
+            self.store.free_memory_if_full()
             function(key.key, state)
         key.leave()

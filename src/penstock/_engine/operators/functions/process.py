@@ -162,7 +162,7 @@ class KeyedProcessOperator(KeyedOperator):
         missing = len(out.main.records) - len(out.main.timestamps)
         out.main.timestamps.extend([NO_TIMESTAMP] * missing)
         for timestamp, self.key.normal, _namespace, self.key.key in due:
-            self.store.make_some_room()
+            self.store.free_memory_if_full()
             context.at = timestamp
             results = self.function.on_timer(timestamp, context)
             if results is not None:

@@ -60,7 +60,7 @@ class ReduceOperator(KeyedOperator):
         records: Iterable[Any] = self.iterate(batch.records)
         if self.sets_key:
             records = self._each_with_key(records, keys, normals)
-        reduced, shape = self._loops.reduce(self.call, records, normals, state, self._keep_apart)
+        reduced, shape = self._loops.reduce(self.call, records, normals, state, self._store_copy)
         if self.sets_key:
             self.key.leave()
         self.pane.dirty.update(normals)
@@ -75,7 +75,7 @@ class ReduceOperator(KeyedOperator):
             self.key.key, self.key.normal = key, normal
             yield record
 
-    def _keep_apart(self, key: Any, after: Any) -> Any:
+    def _store_copy(self, key: Any, after: Any) -> Any:
         """Keep one copy of a value that may change, and return another.
 
         A function may change its first argument, and return one object for all keys. So the state is always a separate

@@ -108,7 +108,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         given, context = out.given, (LeftContext() if is_left else RightContext())
         for value, key.key, key.normal, stamp in turns:
             if stamp < watermark:
-                self._late.set_aside([value], [stamp], late_tag, watermark, out)
+                self._late.side_output_late([value], [stamp], late_tag, watermark, out)
                 continue
             normal, changes = key.normal, not fixed and may_change(value)
             first, last = stamp + lower, stamp + upper

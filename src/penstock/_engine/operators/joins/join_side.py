@@ -126,7 +126,7 @@ class JoinSide:
         """Move the records of a slice of another length, which a job with other bounds has made."""
         pane = self._table.pane(namespace)
         for normal, key, items in pane.entries():
-            store.make_some_room()
+            store.free_memory_if_full()
             self._key.key, self._key.normal = key, normal
             for item in whole_list(self._table, namespace, normal, items):
                 self.add(self.opened[item[0] // self._width_ms], item)

@@ -163,7 +163,7 @@ class ColumnSorter:
     ) -> None:
         self._keys = [(name, order.value) for name, order in by]
         self._nulls = "at_start" if nulls_first else "at_end"
-        self._room, self._most_runs = memory_bytes // _SHARE, most_runs
+        self._most_bytes, self._most_runs = memory_bytes // _SHARE, most_runs
         self._waiting: list[Any] = []
         #: The schema of what waits, and of what is read of runs; it only widens.
         self._schema: Any = None
@@ -186,7 +186,7 @@ class ColumnSorter:
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         self._rows_bytes = max(self._rows_bytes, batch.nbytes // batch.num_rows)
-        if self._bytes >= self._room:
+        if self._bytes >= self._most_bytes:
             self._spill()
 
     def _as_all(self, batch: Any) -> Any:
@@ -242,7 +242,7 @@ class ColumnSorter:
     @property
     def _block_rows(self) -> int:
         """The rows of a block, of which the merge of the most runs holds one of each, twice."""
-        most = self._room // (2 * self._most_runs * self._rows_bytes)
+        most = self._most_bytes // (2 * self._most_runs * self._rows_bytes)
         return max(_LEAST_BLOCK_ROWS, min(_BLOCK_ROWS, most))
 
     def _in_memory(self) -> Iterator[Any]:
@@ -292,7 +292,7 @@ class ColumnSorter:
         import pyarrow as pa
 
         heads = [_NextRows(run) for run in runs]
-        rows = max(self._block_rows, self._room // (2 * len(runs) * self._rows_bytes))
+        rows = max(self._block_rows, self._most_bytes // (2 * len(runs) * self._rows_bytes))
         while heads := [head for head in heads if head.fill(rows)]:
             table: Any = cast("Any", pa).concat_tables([head.table for head in heads]).combine_chunks()
             order = np.asarray(self.order(table))

@@ -71,7 +71,7 @@ class ResultBatches:
             records, shape = self._loops.map(_itself, islice(rest, self._count), copies=copies)
             if not records:
                 break
-            self._count = _room(records[-1])
+            self._count = _results_together(records[-1])
             yield None, RowBatch(records, shape=shape)
         self._running = None
 
@@ -270,7 +270,7 @@ def _rows_of(batch: Batch) -> Iterator[RowBatch]:
         yield batch.rows()
 
 
-def _room(record: Any) -> int:
+def _results_together(record: Any) -> int:
     """Return how many results such as this one are passed on together."""
     return max(1, min(_RESULTS, _RESULT_BYTES // max(1, len(pickles.dump(record)))))
 

@@ -65,7 +65,7 @@ class AlignedWindowOperator(WindowedOperator):
         distinct = set(units)
         closed = {unit for unit in distinct if not contents.takes(unit)}
         if closed:
-            self._set_late_aside(records, stamps, [place for place, unit in enumerate(units) if unit in closed], out)
+            self._side_output_late(records, stamps, [place for place, unit in enumerate(units) if unit in closed], out)
             kept = [place for place, unit in enumerate(units) if unit not in closed]
             if not kept:
                 return
@@ -74,12 +74,12 @@ class AlignedWindowOperator(WindowedOperator):
         keys, normals = self.keys_of(records)
         contents.add(Rows(records, normals, keys, units, distinct), partial(self._fire_key, out))
 
-    def _set_late_aside(self, records: list[Any], stamps: list[int], places: list[int], out: SideOutputs) -> None:
+    def _side_output_late(self, records: list[Any], stamps: list[int], places: list[int], out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
         if self.contents.has_gaps:
             places = [place for place in places if self.contents.is_late(stamps[place])]
         late = [records[place] for place in places], [stamps[place] for place in places]
-        self.set_aside(*late, self.firing.watermark, out)
+        self.side_output_late(*late, self.firing.watermark, out)
 
     def advance(self, watermark: int, out: SideOutputs) -> Iterable[Output]:
         firing, contents, results = self.firing, self.contents, self.results

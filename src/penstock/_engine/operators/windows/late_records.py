@@ -38,7 +38,7 @@ class LateRecords:
         self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
 
-    def set_aside(
+    def side_output_late(
         self, records: list[Any], stamps: list[int], tag: str | None, watermark: int, out: SideOutputs
     ) -> None:
         """Emit late records to a side output, or drop them.

@@ -122,9 +122,9 @@ class SessionFiring(TriggerFiring):
             super().fire(due, domain, out)
             return
         after, results, contents = self.timers.cleanup_after_ms, self._results, self.contents
-        make_room, hot, dirty = self.operator.store.make_some_room, contents.pane.hot, contents.pane.dirty
+        free_memory, hot, dirty = self.operator.store.free_memory_if_full, contents.pane.hot, contents.pane.dirty
         for timestamp, normal, namespace, key in due:
-            make_room()
+            free_memory()
             held = self.merging.pairs_of(normal)
             for window, stands in held:  # noqa: B007 - read behind the loop
                 if window == namespace:

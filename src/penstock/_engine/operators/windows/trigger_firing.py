@@ -131,7 +131,7 @@ class TriggerFiring:
         if merging is not None:
             self.merging.keep(normal, merging)
         if not was_taken and (windows or self._is_late(stamp)):
-            self.operator.set_aside([value], [stamp], state.watermark, out)
+            self.operator.side_output_late([value], [stamp], state.watermark, out)
 
     def _never_fires(self, window: Window, value: Any, stamp: int) -> bool:
         """Return whether a window ends after the last watermark; a record without timestamp has no windows at all."""
@@ -181,7 +181,7 @@ class TriggerFiring:
     def fire(self, due: Iterable[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         """Fire timers, and clear the windows that end with them."""
         for timestamp, normal, namespace, key in due:
-            self.operator.store.make_some_room()
+            self.operator.store.free_memory_if_full()
             self.state.turn_to(key, normal)
             window, merging = self.namespaces.window(namespace), self.merging.of(normal) if self.merges else None
             if merging is not None and window not in merging.mapping:

@@ -134,7 +134,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
         """Make a key the current one."""
-        self._store.make_some_room()
+        self._store.free_memory_if_full()
         self.key.normal, self.key.key = normal, key
 
     def window(self) -> Any:

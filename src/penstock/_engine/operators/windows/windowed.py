@@ -72,9 +72,9 @@ class WindowedOperator(KeyedOperator):
                 out.watermark(watermark)
         yield from out.outputs()
 
-    def set_aside(self, records: list[Any], stamps: list[int], watermark: int, out: SideOutputs) -> None:
+    def side_output_late(self, records: list[Any], stamps: list[int], watermark: int, out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
-        self.late.set_aside(records, stamps, self.late_tag, watermark, out)
+        self.late.side_output_late(records, stamps, self.late_tag, watermark, out)
 
     def new_outputs(self) -> SideOutputs:
         """Return empty outputs."""

@@ -9,10 +9,10 @@ import msgspec
 
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.access import Role
+from penstock._engine.rest.context import OperationKind
 from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.handlers.jobs import QueueStatus
 from penstock._engine.rest.http_error import HttpError
-from penstock._engine.rest.operations import OperationKind
 from penstock._engine.rest.paths import as_uri
 from penstock._engine.rest.routing import QueryParameter, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause

@@ -107,7 +107,7 @@ class Chunker:
         for some in self._slices(addresses):
             chunk = self._chunk(ChunkOperation.PUT, pane, some)
             chunk.values = list(islice(held, len(some)))
-            chunk.originals, chunk.stamps = map(_unless_all_none, _beside(pane, some))
+            chunk.originals, chunk.stamps = map(_unless_all_none, _originals_and_stamps(pane, some))
             yield chunk
 
     def life_changes(self, table: Table) -> Chunk:
@@ -138,7 +138,7 @@ class Chunker:
         hot = pane.hot
 
         def columns(addresses: list[Address]) -> _Columns:
-            return _Columns(addresses, [hot[address] for address in addresses], *_beside(pane, addresses))
+            return _Columns(addresses, [hot[address] for address in addresses], *_originals_and_stamps(pane, addresses))
 
         present = [address for address, value in hot.items() if value is not ABSENT]
         stored = below(pane, hot) if pane.is_below else iter(())
@@ -280,7 +280,7 @@ def _take_addresses(chunk: Chunk, addresses: list[Address]) -> None:
         chunk.namespaces = namespaces
 
 
-def _beside(pane: Pane, addresses: list[Address]) -> tuple[list[Any] | None, list[Any] | None]:
+def _originals_and_stamps(pane: Pane, addresses: list[Address]) -> tuple[list[Any] | None, list[Any] | None]:
     """Return the kept keys of some rows in memory, and their stamps; None where no row has any."""
     originals, stamps = pane.originals, pane.stamps
     return (

@@ -204,9 +204,9 @@ class ExpiringListState(StoredListState):
         address = self._at(count - 1)
         last = pane.hot.get(address, ABSENT)
         if last is not ABSENT and address in pane.dirty and pane.stamps.get(address) == now:
-            room = _LONG - len(last)
-            self._write(address, last + values[:room])
-            values = values[room:]
+            space = _LONG - len(last)
+            self._write(address, last + values[:space])
+            values = values[space:]
         self._head.update((self._add_segments(count, values, now),))
 
     def _add_segments(self, count: int, values: list[Any], stamp: int | None = None) -> int:

@@ -171,19 +171,19 @@ class LocalVersion:
         ahead: list[Part] = []
         is_last = False
         while not is_last:
-            room = most - sum(map(len, ahead))
-            while room > 0 and (part := next(parts, None)) is not None:
+            left = most - sum(map(len, ahead))
+            while left > 0 and (part := next(parts, None)) is not None:
                 ahead.append(part)
-                room -= len(part)
+                left -= len(part)
             meta = self._meta_after(passed, run_id)
-            progress = self._environment.write(partial(self._write_some, ahead, most, meta, no_more=room > 0))
+            progress = self._environment.write(partial(self._write_some, ahead, most, meta, no_more=left > 0))
             if progress is None:
                 return False
             for part, more in zip(ahead, progress.more_entries, strict=False):
                 part.record.entries += more
             del ahead[: progress.finished]
             self.meta = progress.meta
-            is_last = room > 0 and not ahead
+            is_last = left > 0 and not ahead
         self._forget_empty()
         return True
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import MOVES, Phase
+from penstock._engine.coordinator.scheduler import CoordinatorContext
 from penstock.errors import InternalError
 
 

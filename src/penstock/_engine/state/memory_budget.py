@@ -23,13 +23,13 @@ _TIMER_CHANGE_BYTES: Final = 120
 #: The part of the memory that the earliest timers of a domain keep where memory is full, and their least number.
 _TIMERS_PART: Final = 4
 _FEWEST_TIMERS: Final = 8
-#: After so many keys that come from no batch, room is measured.
+#: After so many keys that come from no batch, the memory that is left is measured.
 _TURNS: Final = 1 << 10
 #: Changes that take no more than this stay in memory, however little there is.
 _FEWEST_CHANGED_BYTES: Final = 1 << 12
 
 
-class Room:
+class MemoryBudget:
     """What is left of the memory of a subtask's state.
 
     Args:
@@ -44,11 +44,11 @@ class Room:
         self.limit_bytes = limit_bytes
         #: Bytes that may be read from the backend until memory counts as full.
         self.left = 0
-        #: Keys that may come from no batch until the room is measured again.
+        #: Keys that may come from no batch until `left` is measured again.
         self.turns = _TURNS
         #: The memory of what was read from files since all changes were last stored.
-        self.absorbed = 0
-        #: The bytes of the running epoch's changes when the room was last measured.
+        self.read_bytes = 0
+        #: The bytes of the running epoch's changes when `left` was last measured.
         self._counted = 0
         #: The memory of an entry, learned from files.
         self._entry_bytes = 200
@@ -70,13 +70,13 @@ class Room:
         if entries:
             self._entry_bytes = entry_bytes(raw_size // entries)
 
-    def absorb(self, chunk: Chunk) -> None:
+    def count_read(self, chunk: Chunk) -> None:
         """Count what a chunk of a file has brought into memory."""
         if chunk.kind == TIMERS:
             row_bytes = TIMER_BYTES
         else:
             row_bytes = self._row_bytes(has_stamps=chunk.stamps is not None, is_composite=chunk.is_composite)
-        self.absorbed += len(chunk.keys) * row_bytes
+        self.read_bytes += len(chunk.keys) * row_bytes
 
     def pending_bytes(self) -> int:
         """Return the memory of committed changes that are not stored yet."""
@@ -109,7 +109,7 @@ class Room:
 
     # -------------------------------------------------------------------------------------------------------- eviction
 
-    def make(self) -> bool:
+    def free(self) -> bool:
         """Evict rows where memory is full; return True, without that, where the running epoch's changes must leave."""
         self.turns = _TURNS
         changed = self._change_bytes()
@@ -135,7 +135,7 @@ class Room:
             timers.trim()
         kept += self._timer_bytes()
         self._counted = self._change_bytes()
-        # Some room is left even where dirty entries fill memory, or each load would evict again.
+        # Some memory is left even where dirty entries fill memory, or each load would evict again.
         self.left = max(self.limit_bytes - kept, self.limit_bytes // 8)
 
     def _panes(self) -> Iterator[Pane]:

@@ -1,72 +1,68 @@
-"""DataStream and KeyedStream, in one module because each makes the other."""
+"""DataStream: a stream of records, and what a program can make of it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from penstock._api.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
-from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+from penstock._api.connectors.topology import CheckpointFunction
+from penstock._api.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner
+from penstock._api.functions.process import ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
-from penstock._builders.batch_functions import BatchFunctions
 from penstock._builders.caches import CachedStream
-from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
+from penstock._builders.checks import (
+    check_broadcast_descriptors,
+    check_format,
+    check_function,
+    check_type,
+    check_watermark_strategy,
+    checked_key_selector,
+)
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.declared_fields import projected_types
-from penstock._builders.field_aggregations import FieldAggregations
-from penstock._builders.interval_join import IntervalJoining
-from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
-from penstock._builders.partitioning import StreamPartitioning
-from penstock._builders.typed_functions import typed_key, typed_reduce
-from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
+from penstock._builders.partitions import SubtaskPartitions
+from penstock._builders.typed_functions import typed_key
+from penstock._builders.windows.joined import CoGroupedStreams, JoinedStreams
+from penstock._builders.windows.windowed_all import AllWindowedStream
 from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
-from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.factories.functions import (
     FilterFactory,
     FlatMapFactory,
+    MapBatchesFactory,
     MapFactory,
     ProcessFactory,
     WatermarksFactory,
 )
-from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
+from penstock._engine.operators.factories.sources_and_sinks import CheckpointProcessFactory
 from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.config_check import say_without_effect
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._api.state.kinds import MapStateDescriptor
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._builders.cached_stream import CachedDataStream
+    from penstock._builders.checks import BatchFormat
+    from penstock._builders.environment import StreamExecutionEnvironment
+    from penstock._builders.keyed_stream import KeyedStream
+    from penstock._builders.partitions import PartitionWindowedStream
+    from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.watermark_strategy import WatermarkStrategy
 
 T = TypeVar("T")
 U = TypeVar("U")
 K = TypeVar("K")
-K2 = TypeVar("K2")
-
-_SETTINGS = {
-    "name": "Set name",
-    "get_name": "Get name",
-    "uid": "Set uid",
-    "set_parallelism": "Set parallelism",
-    "set_max_parallelism": "Set max parallelism",
-    "force_non_parallel": "Set force non-parallel",
-    "set_buffer_timeout": "Set buffer timeout",
-    "start_new_chain": "Start new chain",
-    "disable_chaining": "Disable chaining",
-    "slot_sharing_group": "Setting slot sharing group",
-    "set_description": "Set description",
-    "get_side_output": "Get side output",
-    "cache": "Cache",
-}
+W = TypeVar("W")
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
+class DataStream(StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -81,6 +77,20 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         >>> words.key_by(lambda word: word[0]).reduce(lambda a, b: a + b).get_name()
         'Reduce'
     """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        edges: tuple[StreamEdge, ...],
+        type_info: TypeInformation,
+        operator: StreamNode | None = None,
+    ) -> None:
+        super().__init__(environment._execution, edges, type_info, operator)
+        self._environment = environment
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment that the stream belongs to."""
+        return self._environment
 
     # --------------------------------------------------------------------------------------------- record by record
 
@@ -172,6 +182,69 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         factory, name = WatermarksFactory(watermark_strategy), "Timestamps/Watermarks"
         return self._transform(factory, name, self._type_info, conform=False, keep_size=True)
 
+    # ------------------------------------------------------------------------------ batches of columns and checkpoints
+
+    def map_batches(
+        self,
+        func: MapFunction[Any, Any] | Callable[[Any], Any],
+        output_type: TypeInformation | None = None,
+        batch_format: BatchFormat = "arrow",
+    ) -> DataStream[Any]:
+        """Make columns out of batches of columns, without a Python object for each record; ours.
+
+        The input may be columns, such as those of Parquet files, or records, which become columns by the declared type
+        of their stream or by their values. A following function of records gets dicts, or records of the output type.
+        If records have timestamps, a result row has the timestamp of the input row at the same position. Watermarks
+        follow the results of their batch.
+
+        Args:
+            func: Takes a ``pyarrow.RecordBatch`` or a data frame, and returns a batch, a table or a data frame; several
+                of them as a list or by ``yield``; or None for no rows. Use a MapFunction for a function with resources
+                to open and close.
+            output_type: The type of the rows; a row type has the names and types of the columns. A batch with other
+                columns ends the job.
+            batch_format: The form of the function's input: "arrow", "pandas" or "polars".
+
+        Raises:
+            TypeError: The function is neither a MapFunction nor a callable.
+            ValueError: The format is unknown.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+            UnsupportedOperationError: The package of the format is not installed.
+
+        Example:
+            >>> import pyarrow.compute as pc
+            >>> from penstock.datastream import StreamExecutionEnvironment
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> orders = env.from_collection([{"price": 2, "count": 3}])
+            >>> orders.map_batches(lambda b: b.append_column("sum", pc.multiply(b["price"], b["count"]))).get_name()
+            'MapBatches'
+        """
+        check_function("func", func, MapFunction, may_yield=True)
+        check_type("output_type", output_type)
+        check_format("map_batches", batch_format)
+        factory = MapBatchesFactory(func, batch_format, self._declared_type(), output_type)
+        declared = DeclaredColumns.of(output_type)
+        conform = declared is None or not declared.are_complete
+        return self._transform(factory, "MapBatches", output_type, conform=conform)
+
+    def process_checkpoint(
+        self, func: CheckpointFunction[T, U], output_type: TypeInformation | None = None
+    ) -> DataStream[U]:
+        """Call a function with all records that come to a subtask in a checkpoint, at the checkpoint's end; ours.
+
+        The records of a checkpoint are kept in memory, so this is for few ones, such as a sink's committables.
+
+        Args:
+            func: The function.
+            output_type: The type of what it returns; records are converted to it.
+
+        Raises:
+            TypeError: The function is no CheckpointFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        instance("func", func, CheckpointFunction)
+        return self._transform(CheckpointProcessFactory(func), "Checkpoint", output_type)
+
     # ------------------------------------------------------------------------------- several streams, several outputs
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
@@ -185,7 +258,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             self._check_stream("union", stream)
         edges = self._edges + tuple(edge for stream in streams for edge in stream._edges)
         same = all(stream._type_info == self._type_info for stream in streams)
-        return self._rewired(edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
+        return DataStream(self._environment, edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
 
     @overload
     def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]: ...
@@ -224,7 +297,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         instance("output_tag", output_tag, OutputTag)
         operator = self._operator_for("get_side_output")
         edge = self._pipeline.output(operator, output_tag.type_info, output_tag.tag_id)
-        return self._rewired((edge,), output_tag.type_info)
+        return DataStream(self._environment, (edge,), output_tag.type_info)
 
     def cache(self) -> CachedDataStream[T]:
         """Keep the records of this stream for the program's later jobs, once a job in batch mode has computed them.
@@ -235,22 +308,60 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
 
         Raises:
             UnsupportedOperationError: The stream is neither that of an operator nor a side output.
-
-        Example:
-            >>> from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-            >>> env = StreamExecutionEnvironment.get_execution_environment()
-            >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-            >>> squares = env.from_collection([1, 2, 3]).map(lambda number: number * number).cache()
-            >>> type(squares).__name__
-            'CachedDataStream'
         """
         if len(self._edges) != 1 or self._edges[0].partitioning is not None:
             self._operator_for("cache")
         (edge,) = self._edges
         node = self._pipeline.add_cache(edge)
         cached = CachedStream(node, self._declared_type())
-        self._environment._caches.add(cached)
+        self._execution.caches.add(cached)
+        from penstock._builders.cached_stream import CachedDataStream
+
         return CachedDataStream(self, cached)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
+        """Group all records into windows, regardless of keys and in one subtask.
+
+        Args:
+            window_assigner: Says which windows a record belongs to.
+
+        Raises:
+            TypeError: The assigner is no WindowAssigner.
+        """
+        return AllWindowedStream(self, window_assigner)
+
+    def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
+        """Join this stream with another one by key and window; not in PyFlink.
+
+        Args:
+            other_stream: The second stream.
+
+        Raises:
+            TypeError: It is no stream.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        self._check_stream("join", other_stream)
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
+        """Co-group this stream with another one by key and window; not in PyFlink.
+
+        Args:
+            other_stream: The second stream.
+
+        Raises:
+            TypeError: It is no stream.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        self._check_stream("co_group", other_stream)
+        return CoGroupedStreams(self, other_stream)
+
+    def full_window_partition(self) -> PartitionWindowedStream[T]:
+        """Take all records of each subtask together, to the end of the input; in batch jobs only, FLIP-380.
+
+        After ``rebalance()`` or another partitioning, these are the records that a subtask receives.
+        """
+        return SubtaskPartitions(self)
 
     # -------------------------------------------------------------------------------------------------- partitioning
 
@@ -273,21 +384,84 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         selector = typed_key(checked_key_selector("key_selector", key_selector), key_type)
         payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
+        from penstock._builders.keyed_stream import KeyedStream
+
         return KeyedStream(self, edges, selector)
 
+    def shuffle(self) -> DataStream[T]:
+        """Send each record to a subtask at random."""
+        return self._partitioned(PartitionerKind.SHUFFLE)
+
+    def rebalance(self) -> DataStream[T]:
+        """Send the records to all subtasks round-robin."""
+        return self._partitioned(PartitionerKind.REBALANCE)
+
+    def rescale(self) -> DataStream[T]:
+        """Send the records of each subtask round-robin to a subset of the downstream subtasks."""
+        return self._partitioned(PartitionerKind.RESCALE)
+
+    def forward(self) -> DataStream[T]:
+        """Send the records of each subtask to the downstream subtask of the same index.
+
+        The next operator must have the same parallelism, else the job is refused.
+        """
+        return self._partitioned(PartitionerKind.FORWARD)
+
+    @overload
+    def broadcast(self) -> DataStream[T]: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream[T]: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream[T] | BroadcastStream[T]:
+        """Send each record to every subtask; with descriptors, the records fill broadcast maps.
+
+        Args:
+            broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
+                stream of records.
+            *other_broadcast_state_descriptors: Further maps.
+
+        Raises:
+            TypeError: One of them is no MapStateDescriptor.
+            UnsupportedOperationError: Two of them have one name.
+        """
+        stream = self._partitioned(PartitionerKind.BROADCAST)
+        if broadcast_state_descriptor is None:
+            return stream
+        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        check_broadcast_descriptors(descriptors)
+        return BroadcastStream(stream, descriptors)
+
+    def partition_custom(
+        self,
+        partitioner: Partitioner[K] | Callable[[K, int], int],
+        key_selector: KeySelector[T, K] | Callable[[T], K],
+    ) -> DataStream[T]:
+        """Send each record to the subtask that a function chooses.
+
+        Args:
+            partitioner: Takes a record's key and the number of subtasks, and returns the subtask, counted from 0;
+                anything else fails the job.
+            key_selector: Returns a record's key.
+
+        Raises:
+            TypeError: One of the two is neither a function object of its kind nor a callable.
+            UnpicklableFunctionError: One of the two captured something that cannot be pickled.
+        """
+        check_function("partitioner", partitioner, Partitioner)
+        check_function("key_selector", key_selector, KeySelector)
+        members = {"partitioner": partitioner, "key_selector": key_selector}
+        return self._partitioned(PartitionerKind.CUSTOM, dumps_members("partition_custom", members))
+
     # ----------------------------------------------------------------------------------------------------- machinery
-
-    def _origin_name(self) -> str:
-        return " and ".join(str(edge.source) for edge in self._edges)
-
-    def _check_stream(self, method: str, stream: object) -> None:
-        """Raise unless the value is a stream of this environment."""
-        if not isinstance(stream, DataStream):
-            msg = f"{method}() takes streams, not {stream!r}."
-            raise TypeError(msg)
-        if stream._environment is not self._environment:
-            operation = f"{method}() with a stream of another environment"
-            raise UnsupportedOperationError(operation, "make both streams from one StreamExecutionEnvironment")
 
     def _transform(
         self,
@@ -310,177 +484,10 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         """Return the main output of an operator that reads this stream."""
         type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
         edge = self._pipeline.output(operator, type_info, conform=conform)
-        return DataStream(self._environment, self._pipeline, (edge,), type_info, operator)
-
-    def _rewired(self, edges: tuple[StreamEdge, ...], type_info: TypeInformation) -> DataStream[Any]:
-        return DataStream(self._environment, self._pipeline, edges, type_info)
+        return DataStream(self._environment, (edge,), type_info, operator)
 
     def _partitioned(self, kind: PartitionerKind, payload: bytes = b"") -> DataStream[T]:
-        return self._rewired(self._partitioned_edges(kind, payload), self._type_info)
-
-    def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
-        return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
+        return DataStream(self._environment, self._partitioned_edges(kind, payload), self._type_info)
 
 
-class KeyedStream(
-    IntervalJoining[T, K],
-    FieldAggregations[T],
-    KeyedWindowing[T, K],
-    DataStream[T],
-    Generic[T, K],
-):
-    """A stream that is partitioned by key, made by ``key_by``; functions may keep state for each key.
-
-    Source: org.apache.flink.streaming.api.datastream.KeyedStream.
-
-    Example:
-        >>> from penstock.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> keyed = env.from_collection([("a", 1), ("b", 2), ("a", 3)]).key_by(lambda pair: pair[0])
-        >>> keyed.sum(1).get_name()
-        'Sum'
-    """
-
-    def __init__(
-        self, origin: DataStream[T], edges: tuple[StreamEdge, ...], key_selector: KeySelector[T, K] | Callable[[T], K]
-    ) -> None:
-        super().__init__(origin._environment, origin._pipeline, edges, origin._type_info)
-        self._key_selector = key_selector
-        self._origin = origin
-
-    def key_by(
-        self, key_selector: KeySelector[T, K2] | Callable[[T], K2] | str, key_type: TypeInformation | None = None
-    ) -> KeyedStream[T, K2]:
-        """Partition the stream by another key."""
-        return self._origin.key_by(key_selector, key_type)
-
-    # --------------------------------------------------------------------------------------------- record by record
-
-    def map(
-        self, func: MapFunction[T, U] | Callable[[T], U], output_type: TypeInformation | None = None
-    ) -> DataStream[U]:
-        """Make one record out of each record; the ``open`` of a MapFunction may take keyed state."""
-        check_function("func", func, MapFunction)
-        if isinstance(func, MapFunction):
-            return self._keyed_process("Map", KeyedMap(cast("Any", func)), output_type)
-        return super().map(func, output_type)
-
-    def flat_map(
-        self,
-        func: FlatMapFunction[T, U] | Callable[[T], Iterable[U] | None],
-        output_type: TypeInformation | None = None,
-    ) -> DataStream[U]:
-        """Make any number of records out of each one; the ``open`` of a FlatMapFunction may take keyed state."""
-        check_function("func", func, FlatMapFunction)
-        if isinstance(func, FlatMapFunction):
-            return self._keyed_process("FlatMap", KeyedFlatMap(cast("Any", func)), output_type)
-        return super().flat_map(func, output_type)
-
-    def filter(self, func: FilterFunction[T] | Callable[[T], object]) -> DataStream[T]:
-        """Keep the records for which a function is true; the ``open`` of a FilterFunction may take keyed state."""
-        check_function("func", func, FilterFunction)
-        if isinstance(func, FilterFunction):
-            return self._keyed_process("Filter", KeyedFilter(cast("Any", func)), self._type_info, conform=False)
-        return super().filter(func)
-
-    def process(  # pyright: ignore[reportIncompatibleMethodOverride] - PyFlink's signature
-        self, func: KeyedProcessFunction[K, T, U], output_type: TypeInformation | None = None
-    ) -> DataStream[U]:
-        """Run a process function over the records: state, timers and side outputs.
-
-        Args:
-            func: The function.
-            output_type: The type of what goes to the main output; records are converted to it.
-
-        Raises:
-            TypeError: The function is no KeyedProcessFunction.
-            UnpicklableFunctionError: The function captured something that cannot be pickled.
-        """
-        check_function("func", func, KeyedProcessFunction, or_callable=False)
-        return self._keyed_process("KeyedProcess", func, output_type)
-
-    def _keyed_process(
-        self, name: str, func: object, output_type: TypeInformation | None, *, conform: bool = True
-    ) -> DataStream[Any]:
-        factory = KeyedProcessFactory(func, self._key_selector)
-        return self._transform(factory, name, output_type, conform=conform)
-
-    # --------------------------------------------------------------------------------------------------- aggregation
-
-    def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
-        """Reduce the records of each key; each record emits the current result.
-
-        Args:
-            func: Takes the result so far and the next record; the first record of a key is its first result.
-
-        Raises:
-            TypeError: The function is neither a ReduceFunction nor a callable.
-            UnpicklableFunctionError: The function captured something that cannot be pickled.
-        """
-        check_function("func", func, ReduceFunction)
-        return self._reduce("Reduce", func)
-
-    def _reduce(self, name: str, func: object) -> DataStream[T]:
-        factory = ReduceFactory(typed_reduce(func, self._type_info), self._key_selector)
-        return self._transform(factory, name, self._type_info, conform=False)
-
-    # ------------------------------------------------------------------------------- what a keyed stream does not have
-
-    def cache(self) -> Never:
-        """Refuse, as in Flink.
-
-        Raises:
-            UnsupportedOperationError: Always.
-        """
-        self._operator_for("cache")
-        raise AssertionError
-
-    def broadcast(self, *args: object) -> Never:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Refuse, as all partitioning of a keyed stream.
-
-        Raises:
-            UnsupportedOperationError: Always.
-        """
-        del args
-        self._partitioned(PartitionerKind.BROADCAST)
-
-    def _partitioned(self, kind: PartitionerKind, payload: bytes = b"") -> Never:
-        del kind, payload
-        operation = "Partitioning a KeyedStream"
-        raise UnsupportedOperationError(operation, "Cannot override partitioning for KeyedStream")
-
-    def _operator_for(self, method: str) -> StreamNode:
-        operation = f"{_SETTINGS[method]} for KeyedStream"
-        raise UnsupportedOperationError(
-            operation, "call it on the stream before key_by, or on the result of the next operation"
-        )
-
-
-class CachedDataStream(DataStream[T]):
-    """A stream whose records are kept for later jobs, see :meth:`DataStream.cache`.
-
-    Source: org.apache.flink.streaming.api.datastream.CachedDataStream, FLIP-205.
-
-    Args:
-        origin: The stream that is cached.
-        cached: What is known of it.
-    """
-
-    def __init__(self, origin: DataStream[T], cached: CachedStream) -> None:
-        super().__init__(origin._environment, origin._pipeline, (StreamEdge(cached.node),), origin._type_info)
-        self._cached = cached
-
-    def invalidate(self) -> None:
-        """Delete what is kept; the next job that uses the stream computes it anew. A job that reads it now fails."""
-        self._cached.invalidate()
-
-    def cache(self) -> CachedDataStream[T]:
-        """Return this stream, which is cached."""
-        return self
-
-    def _operator_for(self, method: str) -> StreamNode:
-        operation = f"{_SETTINGS[method]} for CachedDataStream"
-        raise UnsupportedOperationError(operation, "call it on the stream before cache()")
-
-
-show("penstock.datastream.data_stream", CachedDataStream, DataStream, KeyedStream)
+show("penstock.datastream.data_stream", DataStream)
