@@ -19,7 +19,7 @@ from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, subtask_target
 from penstock._engine.runtime.blocks import cut, decode_batch, encode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
-from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
+from penstock._engine.runtime.routing import OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import RowBuffer, rows_of
 from penstock.common.columns import RecordLayout, int64_column
 from penstock.common.types import Row
@@ -129,6 +129,28 @@ def test_records_are_made_once_and_copied_for_those_that_may_change_them() -> No
     assert batch.copy_if_shared(object_reuse=True) is batch
 
 
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "all": lambda batch: batch,
+    "a run": lambda batch: batch.run(2, 5),
+    "a slice": lambda batch: batch.slice(2, 5),
+    "a run of nothing": lambda batch: batch.run(3, 3),
+    "each third": lambda batch: batch.every(1, 3),
+    "each of more than there are": lambda batch: batch.every(6, 9),
+    "some": lambda batch: batch.take([6, 0, 0]),
+    "none": lambda batch: batch.take([]),
+}
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_columns_have_the_records_of_the_same_parts_of_rows(part: str, stamped: bool) -> None:
+    stamps, marks = list(range(7)) if stamped else None, [(0, -7), (3, 2), (7, 9)]
+    of_rows = PARTS[part](RowBatch(RECORDS[:7], stamps, marks))
+    of_columns = PARTS[part](columns(RECORDS[:7], stamps, watermarks=marks))
+    assert of_columns.rows() == of_rows
+    assert of_columns.stamps() == of_rows.stamps()
+
+
 @pytest.mark.parametrize("stamps", [[1, 2, 3], pa.array([1, 2, 3]), pa.array([1, 2, 3], pa.timestamp("ms"))])
 def test_times_of_a_batch_are_milliseconds(stamps: Any) -> None:
     assert time_column(stamps, 3).equals(int64_column([1, 2, 3]))
@@ -169,13 +191,9 @@ def routed(kind: PartitionerKind, batches: list[Any], receivers: int, **members:
     outlets = [OutputBuffer() for _ in range(receivers)]
     edge = JobEdge(0, 0, 0, None, 1, 0, kind, cloudpickle.dumps(members) if members else b"")
     router = make_router(edge, outlets, 1, receivers, 128)
-    assert isinstance(router, ColumnRouter)
     for batch in batches:
-        if isinstance(batch, ColumnBatch):
-            assert router.takes(batch)
-            router.route_columns(batch)
-        else:
-            router.route(batch.records, None)
+        assert isinstance(batch, RowBatch) or router.takes(batch)
+        router.route(batch)
     return [outlet.take().rows().records for outlet in outlets]
 
 
@@ -204,7 +222,7 @@ def test_columns_that_chance_sends_all_arrive(receivers: int) -> None:
 def test_columns_go_as_rows_where_the_key_is_no_column(select: Any) -> None:
     edge = JobEdge(0, 0, 0, None, 1, 0, PartitionerKind.HASH, cloudpickle.dumps({"key_selector": select}))
     router = make_router(edge, [OutputBuffer()], 0, 1, 128)
-    assert not isinstance(router, ColumnRouter) or not router.takes(columns(RECORDS))
+    assert not router.takes(columns(RECORDS))
 
 
 def sent(*batches: Any) -> tuple[EdgeWriter, list[Any]]:

@@ -11,6 +11,7 @@ import cloudpickle
 import pytest
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.runtime.key_routes import KeyRoutes
@@ -33,7 +34,7 @@ def route(
     step = -(-len(records) // runs)
     for start in range(0, len(records), step):
         stamps = list(range(start, min(start + step, len(records))))
-        router.route(records[start : start + step], stamps)
+        router.route(RowBatch(records[start : start + step], stamps))
     for outlet in outlets:
         assert [records[stamp] for stamp in outlet.timestamps or []] == outlet.records
     return [outlet.records for outlet in outlets]
@@ -136,7 +137,7 @@ def test_records_go_to_the_owners_of_their_keys_whatever_types_follow_one_anothe
         128,
     )
     for _ in range(2):
-        router.route(keys, list(range(len(keys))) if stamped else None)
+        router.route(RowBatch(keys, list(range(len(keys))) if stamped else None))
     for receiver, outlet in enumerate(outlets):
         mine = [
             n for n, key in enumerate(keys) if subtask_of_key_group(key_group(normal_key(key), 128), 7, 128) == receiver
@@ -176,7 +177,7 @@ def test_a_custom_partitioner_may_be_an_object_and_return_any_whole_number() -> 
 
 def test_an_outlet_hands_out_what_waits_once() -> None:
     outlet = OutputBuffer()
-    outlet.add([1], None)
+    outlet.add(RowBatch([1]))
     outlet.add_watermark(5)
     outlet.add_watermark(6)
     assert outlet.take().watermarks == [(1, 5), (1, 6)]

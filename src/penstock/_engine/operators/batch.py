@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.copies import copy_all_if_mutable
@@ -43,8 +43,30 @@ class Batch(ABC):
         """Return the batch as rows; columns are converted once."""
 
     @abstractmethod
-    def slice(self, start: int, stop: int) -> Batch:
+    def run(self, start: int, stop: int) -> Self:
+        """Return a run of records without watermarks."""
+
+    def slice(self, start: int, stop: int) -> Self:
         """Return a run of records with its watermarks; watermarks after the last record belong to the last run."""
+        part = self.run(start, stop)
+        part.watermarks = self.watermarks_in(start, stop)
+        return part
+
+    @abstractmethod
+    def take(self, places: Any) -> Self:
+        """Return the records at some places, without watermarks.
+
+        Args:
+            places: A list of whole numbers; or, of columns, a column of them.
+        """
+
+    @abstractmethod
+    def every(self, first: int, step: int) -> Self:
+        """Return each step-th record, beginning with the first one, without watermarks."""
+
+    @abstractmethod
+    def stamps(self) -> list[int]:
+        """Return one timestamp for each record, Flink's Long.MIN_VALUE for a record without."""
 
     @abstractmethod
     def copy_if_shared(self, *, object_reuse: bool) -> Batch:
@@ -95,17 +117,25 @@ class RowBatch(Batch):
     def rows(self) -> RowBatch:
         return self
 
-    def slice(self, start: int, stop: int) -> RowBatch:
+    def run(self, start: int, stop: int) -> RowBatch:
         stamps = None if self.timestamps is None else self.timestamps[start:stop]
-        return RowBatch(self.records[start:stop], stamps, self.watermarks_in(start, stop), self.shape)
+        return RowBatch(self.records[start:stop], stamps, (), self.shape)
 
     def copy_if_shared(self, *, object_reuse: bool) -> RowBatch:
         as_they_are = object_reuse or self.shape is not None  # known not to change
         records = self.records if as_they_are else copy_all_if_mutable(self.records)
         return RowBatch(records, self.timestamps, self.watermarks, self.shape)
 
+    def every(self, first: int, step: int) -> RowBatch:
+        stamps = None if self.timestamps is None else self.timestamps[first::step]
+        return RowBatch(self.records[first::step], stamps, (), self.shape)
+
+    def take(self, places: list[int]) -> RowBatch:
+        stamps = None if self.timestamps is None else [self.timestamps[place] for place in places]
+        return RowBatch([self.records[place] for place in places], stamps, (), self.shape)
+
     def stamps(self, start: int = 0, stop: int | None = None) -> list[int]:
-        """Return one timestamp for each record of a run, Flink's Long.MIN_VALUE for a record without."""
+        """Return the timestamps of all records, or of those of a run."""
         if self.timestamps is not None:
             return self.timestamps[start:stop]
         return [NO_TIMESTAMP] * len(range(len(self.records))[start:stop])

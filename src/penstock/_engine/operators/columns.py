@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.batch import Batch, RowBatch
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_timestamps
-from penstock.common.columns import RecordLayout, int64_column, records_of
+from penstock.common.columns import RecordLayout, int64_column, int64_column_of, records_of
 from penstock.common.copies import copy_all_if_mutable
 from penstock.errors import BatchColumnsError, TimestampError
 
@@ -67,9 +68,9 @@ class ColumnBatch(Batch):
             )
         return self._records
 
-    def slice(self, start: int, stop: int) -> ColumnBatch:
+    def run(self, start: int, stop: int) -> ColumnBatch:
         stamps = None if self.timestamps is None else self.timestamps[start:stop]
-        part = ColumnBatch(self.columns[start:stop], self.layout, stamps, self.watermarks_in(start, stop))
+        part = ColumnBatch(self.columns[start:stop], self.layout, stamps)
         if self._records is not None:
             part._records = self._records[start:stop]
         return part
@@ -96,13 +97,17 @@ class ColumnBatch(Batch):
         return batch
 
     def take(self, places: Any) -> ColumnBatch:
-        """Return the records at some places, without watermarks.
-
-        Args:
-            places: A column of whole numbers.
-        """
+        places = int64_column(cast("list[int]", places)) if isinstance(places, list) else places
         stamps = None if self.timestamps is None else self.timestamps.take(places)
         return ColumnBatch(self.columns.take(places), self.layout, stamps)
+
+    def every(self, first: int, step: int) -> ColumnBatch:
+        import numpy as np
+
+        return self.take(int64_column_of(np.arange(first, len(self), step)))
+
+    def stamps(self) -> list[int]:
+        return [NO_TIMESTAMP] * len(self) if self.timestamps is None else self.timestamps.to_pylist()
 
     def has(self, name: str) -> bool:
         """Return whether its records have a field that is a column of that name."""

@@ -26,10 +26,11 @@ def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBat
 
     Args:
         batch: The batch, with at least one record.
-        receivers: An array of NumPy's with the receiver of each record.
+        receivers: The receiver of each record, a list or an array of NumPy's.
     """
     import numpy as np
 
+    receivers = np.asarray(receivers)
     counts = np.bincount(receivers)
     found: list[int] = np.flatnonzero(counts).tolist()
     if len(found) == 1:
@@ -43,13 +44,6 @@ def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBat
         parts.append((receiver, taken.slice(start, end)))
         start = end
     return parts
-
-
-def in_turn(first: int, receivers: int, count: int) -> Any:
-    """Return an array of receivers that assigns records round-robin, beginning with `first`."""
-    import numpy as np
-
-    return np.arange(first, first + count) % receivers
 
 
 class KeyColumn:

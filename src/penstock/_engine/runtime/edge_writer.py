@@ -22,7 +22,7 @@ from penstock._engine.protocol.rows import (
 )
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
 from penstock._engine.runtime.failures import OperatorError
-from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
+from penstock._engine.runtime.routing import OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
 from penstock.common.interrupts import is_interrupt
 
@@ -117,17 +117,16 @@ class EdgeWriter:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it can send columns as columns; `ColumnRouter.takes` decides for each batch."""
-        return isinstance(self._router, ColumnRouter)
+        """Whether it can send columns as columns; `Router.takes` decides for each batch."""
+        return self._router.takes_columns
 
     def write(self, batch: Batch) -> None:
         """Send a batch: records to their receivers, watermarks to all receivers."""
         self.records_out += len(batch)
         if isinstance(batch, ColumnBatch):
             few = len(batch.watermarks) * _RECORDS_PER_WATERMARK <= len(batch) or len(batch.watermarks) <= 1
-            router = self._router
-            if few and isinstance(router, ColumnRouter) and router.takes(batch):
-                self._write_columns(batch, router)
+            if few and self._router.takes(batch):
+                self._write_columns(batch)
                 return
         self._write_rows(batch.rows())
 
@@ -151,34 +150,23 @@ class EdgeWriter:
             self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:
                 outlet.expect(batch.shape)
-        with self._blaming():
-            self._route(batch)
+        self._route(batch)
         self._send_full(self._block_records)
 
-    def _route(self, batch: RowBatch) -> None:
-        stamps, start = batch.timestamps, 0
-        for position, watermark in batch.watermarks:
-            if start < position:
-                self._router.route(batch.records[start:position], None if stamps is None else stamps[start:position])
-            start = position
-            self._add_watermark(watermark)
-        if start == 0 and batch.records:
-            self._router.route(batch.records, stamps)
-        elif start < len(batch.records):
-            self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
+    def _route(self, batch: Batch) -> None:
+        with self._blaming():
+            for start, stop, watermark in batch.segments():
+                if start < stop:
+                    self._router.route(batch if stop - start == len(batch) else batch.run(start, stop))
+                if watermark is not None:
+                    self._add_watermark(watermark)
 
-    def _write_columns(self, batch: ColumnBatch, router: ColumnRouter) -> None:
+    def _write_columns(self, batch: ColumnBatch) -> None:
         if len(batch):
             self._take_form(columns=batch.form)
             self._record_bytes = batch.columns.nbytes / len(batch)
             self._column_records = max(1, min(_COLUMN_RECORDS, int(_COLUMN_BYTES / max(self._record_bytes, 1))))
-        with self._blaming():
-            for start, stop, watermark in batch.segments():
-                if start < stop:
-                    whole = start == 0 and stop == len(batch)
-                    router.route_columns(batch if whole else batch.slice(start, stop))
-                if watermark is not None:
-                    self._add_watermark(watermark)
+        self._route(batch)
         self._send_full(self._column_records)
 
     def _add_watermark(self, watermark: int) -> None:

@@ -13,7 +13,7 @@ from penstock._engine.operators.columns import ColumnBatch, joined
 from penstock._engine.operators.current_record import CurrentRecord
 from penstock._engine.operators.keyed import refuse_unstable_key
 from penstock._engine.protocol.keys import encode_key, equal_as_encoded
-from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
+from penstock._engine.runtime.column_routing import KeyColumn, by_receiver
 from penstock._engine.runtime.key_routes import KeyRoutes
 from penstock.common.user_values import short_repr
 from penstock.errors import KeyEncodingError, PartitionError
@@ -46,17 +46,17 @@ class OutputBuffer:
         if self.shape != shape:
             self.shape = None if self.records else shape
 
-    def add(self, records: list[Any], timestamps: list[int] | None) -> None:
-        """Add records with their timestamps; in one buffer either all records have timestamps, or none."""
-        self.records.extend(records)
-        if timestamps is not None:
-            assert self.timestamps is not None
-            self.timestamps.extend(timestamps)
-
-    def add_columns(self, batch: ColumnBatch) -> None:
+    def add(self, batch: Batch) -> None:
         """Add a batch of the same form as the earlier ones; its watermarks are added separately."""
-        self.columns.append(batch)
-        self.count += len(batch)
+        if isinstance(batch, ColumnBatch):
+            self.columns.append(batch)
+            self.count += len(batch)
+            return
+        rows = batch.rows()
+        self.records.extend(rows.records)
+        if rows.timestamps is not None:
+            assert self.timestamps is not None
+            self.timestamps.extend(rows.timestamps)
 
     def add_watermark(self, watermark: int) -> None:
         """Put a watermark after the records so far; none are merged, because timers see the one that fires them."""
@@ -81,6 +81,9 @@ class Router(CurrentRecord, ABC):
         functions: The user functions that it calls; they are opened before the first record.
     """
 
+    #: Whether it can route columns; `takes` decides for each batch.
+    takes_columns = False
+
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
         super().__init__()
         self.outlets = outlets
@@ -94,63 +97,51 @@ class Router(CurrentRecord, ABC):
             operator: The name of the receiving operator.
         """
 
-    @abstractmethod
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        """Put each record into the outlet of its receiver; outlets were prepared with or without timestamps."""
-
-
-class ColumnRouter(Router):
-    """A router that distributes batches of columns, too."""
-
     def takes(self, batch: ColumnBatch) -> bool:
         """Return whether it can route a batch of columns; otherwise the batch is routed as rows."""
-        return True
+        return self.takes_columns
 
     @abstractmethod
-    def route_columns(self, batch: ColumnBatch) -> None:
-        """Put the records of a batch that `takes` accepted into the outlets of their receivers; it is not empty."""
+    def route(self, batch: Batch) -> None:
+        """Put each record of a batch into the outlet of its receiver; outlets are prepared for its form.
+
+        Args:
+            batch: Rows, or columns that `takes` accepted; it is not empty, and its watermarks are added separately.
+        """
 
 
-class SingleRouter(ColumnRouter):
+class SingleRouter(Router):
     """Sends all records to one receiver."""
 
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        self.outlets[0].add(records, timestamps)
+    takes_columns = True
 
-    def route_columns(self, batch: ColumnBatch) -> None:
-        self.outlets[0].add_columns(batch)
+    def route(self, batch: Batch) -> None:
+        self.outlets[0].add(batch)
 
 
-class BroadcastRouter(ColumnRouter):
+class BroadcastRouter(Router):
     """Sends each record to every receiver."""
 
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+    takes_columns = True
+
+    def route(self, batch: Batch) -> None:
         for outlet in self.outlets:
-            outlet.add(records, timestamps)
-
-    def route_columns(self, batch: ColumnBatch) -> None:
-        for outlet in self.outlets:
-            outlet.add_columns(batch)
+            outlet.add(batch)
 
 
-class RoundRobinRouter(ColumnRouter):
+class RoundRobinRouter(Router):
     """Sends each record to the next receiver in turn."""
+
+    takes_columns = True
 
     def __init__(self, outlets: list[OutputBuffer], start: int) -> None:
         super().__init__(outlets)
         self._next = start % len(outlets)
 
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+    def route(self, batch: Batch) -> None:
         count = len(self.outlets)
-        for step in range(min(count, len(records))):
-            outlet = self.outlets[(self._next + step) % count]
-            outlet.add(records[step::count], None if timestamps is None else timestamps[step::count])
-        self._next = (self._next + len(records)) % count
-
-    def route_columns(self, batch: ColumnBatch) -> None:
-        count = len(self.outlets)
-        for receiver, part in by_receiver(batch, in_turn(self._next, count, len(batch))):
-            self.outlets[receiver].add_columns(part)
+        for step in range(min(count, len(batch))):
+            self.outlets[(self._next + step) % count].add(batch.every(step, count))
         self._next = (self._next + len(batch)) % count
 
 
@@ -158,11 +149,17 @@ class TargetRouter(Router):
     """Sends each record to a receiver of its own."""
 
     @abstractmethod
-    def targets(self, records: list[Any]) -> list[int]:
-        """Return the receivers of a run of records."""
+    def targets(self, batch: Any) -> Any:
+        """Return the receivers of the records of a batch, a list; of columns an array of NumPy's."""
 
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        targets = self.targets(records)
+    def route(self, batch: Batch) -> None:
+        targets = self.targets(batch)
+        if isinstance(batch, ColumnBatch):
+            for receiver, part in by_receiver(batch, targets):
+                self.outlets[receiver].add(part)
+            return
+        rows = batch.rows()
+        records, timestamps = rows.records, rows.timestamps
         put = [outlet.records.append for outlet in self.outlets]
         if timestamps is None:
             for record, target in zip(records, targets, strict=True):
@@ -174,20 +171,13 @@ class TargetRouter(Router):
             stamp[target](timestamp)
 
 
-class RandomRouter(TargetRouter, ColumnRouter):
+class RandomRouter(TargetRouter):
     """Sends each record to a random receiver."""
 
-    def targets(self, records: list[Any]) -> list[int]:
-        return self._draw(len(records))
+    takes_columns = True
 
-    def _draw(self, count: int) -> list[int]:
-        return random.choices(range(len(self.outlets)), k=count)  # noqa: S311 - no secret
-
-    def route_columns(self, batch: ColumnBatch) -> None:
-        import numpy as np
-
-        for receiver, part in by_receiver(batch, np.array(self._draw(len(batch)))):
-            self.outlets[receiver].add_columns(part)
+    def targets(self, batch: Batch) -> list[int]:
+        return random.choices(range(len(self.outlets)), k=len(batch))  # noqa: S311 - no secret
 
 
 class CustomRouter(TargetRouter):
@@ -199,8 +189,8 @@ class CustomRouter(TargetRouter):
         self._select = getattr(key_selector, "get_key", key_selector)
         self._receivers: dict[object, int] = {receiver: receiver for receiver in range(parallelism)}
 
-    def targets(self, records: list[Any]) -> list[int]:
-        return [self._target(record) for record in self.iterate(records)]
+    def targets(self, batch: RowBatch) -> list[int]:
+        return [self._target(record) for record in self.iterate(batch.records)]
 
     def _target(self, record: Any) -> int:
         chosen = self._partition(self._select(record), len(self._receivers))
@@ -228,24 +218,25 @@ class HashRouter(TargetRouter):
         next(self.iterate([record]))
         refuse_unstable_key(self._select, record, operator)
 
-    def targets(self, records: list[Any]) -> list[int]:
+    def targets(self, batch: Any) -> Any:
         try:
-            return self._routes.of(records, self._select, self.iterate)
+            return self._routes.of(batch.records, self._select, self.iterate)
         except KeyEncodingError:
-            for record in self.iterate(records):  # the error comes again, at its record
+            for record in self.iterate(batch.records):  # the error comes again, at its record
                 encode_key(self._select(record))
             raise
 
-    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        taken = self._route_alike(records, timestamps)
-        if taken < len(records):
-            super().route(records[taken:], None if timestamps is None else timestamps[taken:])
+    def route(self, batch: Batch) -> None:
+        taken = 0 if isinstance(batch, ColumnBatch) else self._route_alike(batch.rows())
+        if taken < len(batch):
+            super().route(batch.run(taken, len(batch)) if taken else batch)
 
-    def _route_alike(self, records: list[Any], timestamps: list[int] | None) -> int:
+    def _route_alike(self, batch: RowBatch) -> int:
         """Route records while their keys are of one type, such as str or int; return the number of routed records.
 
         It is one loop, because lists between its steps took a third longer.
         """
+        records, timestamps = batch.records, batch.timestamps
         select, routes = self._select, self._routes
         cursor: Any = self.iterate(records)
         first = select(records[0])
@@ -277,8 +268,10 @@ class HashRouter(TargetRouter):
         return len(records)
 
 
-class FieldRouter(HashRouter, ColumnRouter):
+class FieldRouter(HashRouter):
     """Sends each record to the receiver of its key, which is a field and thus a column."""
+
+    takes_columns = True
 
     def __init__(
         self,
@@ -294,9 +287,9 @@ class FieldRouter(HashRouter, ColumnRouter):
     def takes(self, batch: ColumnBatch) -> bool:
         return self._column.is_in(batch)
 
-    def route_columns(self, batch: ColumnBatch) -> None:
-        for receiver, part in by_receiver(batch, self._column.receivers(batch, self._routes)):
-            self.outlets[receiver].add_columns(part)
+    def targets(self, batch: Any) -> Any:
+        is_columns = isinstance(batch, ColumnBatch)
+        return self._column.receivers(batch, self._routes) if is_columns else super().targets(batch)
 
 
 def make_router(

@@ -5,14 +5,14 @@ Both give their results at the end of an epoch, and hold watermarks back until t
 
 from __future__ import annotations
 
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.operators.base import NOTHING, Operator
-from penstock._engine.operators.batch import RowBatch, watermark_only
+from penstock._engine.operators.base import NOTHING
+from penstock._engine.operators.batch import watermark_only
 from penstock._engine.operators.columnar.column_aggregates import STAMP
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.columnar.waiting_columns import WaitingColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
@@ -74,7 +74,7 @@ class _WaitingPartials:
             yield self._aggregates.combined(tables) if len(tables) > 1 else tables[0]
 
 
-class ColumnPartialsOperator(Operator):
+class ColumnPartialsOperator(ColumnarOperator):
     """Aggregates the records of a subtask before they are sent to the subtasks of their keys.
 
     Args:
@@ -82,24 +82,14 @@ class ColumnPartialsOperator(Operator):
         input_type: The declared type of the records, None without one.
     """
 
-    takes_columns = True
-
     def __init__(self, aggregates: ColumnAggregates, input_type: TypeInformation | None) -> None:
         super().__init__()
         self._aggregates = aggregates
-        self._given = DeclaredColumns.of(input_type)
+        self.given = DeclaredColumns.of(input_type)
         self._new, self._held = WaitingColumns(), _WaitingPartials(aggregates)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self._new, self._held = WaitingColumns(), _WaitingPartials(self._aggregates)
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if not batch.records:
-            self._held.note(batch)
-            return NOTHING
-        return chain.from_iterable(
-            self.process_columns(columns, input_index) for columns in column_batches(batch, self._given)
-        )
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
@@ -131,15 +121,13 @@ def _one_batch(table: Any) -> Any:
     return table.combine_chunks().to_batches()[0]
 
 
-class ColumnTotalsOperator(KeyedOperator):
+class ColumnTotalsOperator(ColumnarOperator, KeyedOperator):
     """Keeps the aggregates of each key, and emits those that an epoch has changed, at its end.
 
     Args:
         aggregates: The aggregates.
         input_type: The declared type of the records, None without one: results of Rows are Rows, others dicts.
     """
-
-    takes_columns = True
 
     def __init__(self, aggregates: ColumnAggregates, input_type: TypeInformation | None) -> None:
         super().__init__(itemgetter(0))
@@ -159,14 +147,6 @@ class ColumnTotalsOperator(KeyedOperator):
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         self._held, self._changed = _WaitingPartials(self._aggregates), {}
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if batch.records:  # blocks with many watermarks come as rows
-            return chain.from_iterable(
-                self.process_columns(columns, input_index) for columns in column_batches(batch, None)
-            )
-        self._held.note(batch)
-        return NOTHING
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):

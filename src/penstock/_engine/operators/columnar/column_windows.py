@@ -7,13 +7,12 @@ fires once for a batch and key, not once for each late record.
 
 from __future__ import annotations
 
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columnar.column_aggregates import GROUP, STAMP
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
 from penstock._engine.operators.columnar.waiting_columns import WaitingColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.windows.aligned_windows import AlignedWindowOperator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import Window
     from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+    from penstock._engine.operators.columnar.record_columns import DeclaredColumns
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.operators.windows.pane_contents import AlignedContents
     from penstock._engine.operators.windows.window_function import Entry
@@ -82,7 +82,7 @@ class ColumnPanes(AggregatePanes):
         pane.dirty.update(keys)
 
 
-class ColumnWindowOperator(AlignedWindowOperator):
+class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
     """Aligned windows of columns.
 
     A record waits as columns if the watermark has reached none of its windows: until it is about to reach the first of
@@ -94,13 +94,11 @@ class ColumnWindowOperator(AlignedWindowOperator):
         late_tag: The id of the side output for late records; None drops them.
     """
 
-    takes_columns = True
-
     def __init__(self, contents: AlignedContents, declared: DeclaredColumns | None, *, late_tag: str | None) -> None:
         super().__init__(itemgetter(0), contents, late_tag=late_tag, results=ColumnResults(contents.strategy))
         self.windows = contents.windows
         self.aggregates: ColumnAggregates = contents.strategy.function
-        self._given = declared
+        self.given = declared
         self._layout = RecordLayout.DICTS if declared is None else declared.layout
         #: That of the last partial results.
         self._schema: Any = None
@@ -111,17 +109,8 @@ class ColumnWindowOperator(AlignedWindowOperator):
         #: The watermark that reaches the first window of a record that waits.
         self._due = MAX_WATERMARK
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
-        if not batch.records:
-            return self._as_columns(super().process(batch, input_index))
-        batches = column_batches(batch, self._given)
-        return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
-
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterator[Output]:
-        def take(start: int, stop: int, out: SideOutputs) -> None:
-            self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
-
-        return self._as_columns(self.walk(batch, take))
+        return self._as_columns(self.walk(batch))
 
     def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
         """Yield outputs with the results of windows as columns; as rows while no record has told the types."""
@@ -153,7 +142,7 @@ class ColumnWindowOperator(AlignedWindowOperator):
             self._add_waiting(out)
         return super().advance(watermark, out)
 
-    def _take(self, batch: ColumnBatch, out: SideOutputs) -> None:
+    def take(self, batch: ColumnBatch, out: SideOutputs) -> None:
         """Let records wait, or add them at once if the watermark has reached one of their windows."""
         import pyarrow.compute as pc
 
@@ -186,35 +175,38 @@ class ColumnWindowOperator(AlignedWindowOperator):
 
     def _add_table(self, table: Any, out: SideOutputs) -> None:
         """Add records that are not late, a table of `ColumnAggregates.columns_of`."""
-        groups, firsts = self._slices_of(table.column(STAMP))
-        self._add_groups(table.drop_columns([STAMP]), groups, firsts, out)
+        self._add_groups(table.drop_columns([STAMP]), *self._units_of(table.column(STAMP)), out)
 
     def _add_at_once(self, batch: ColumnBatch, out: SideOutputs) -> None:
         """Add the records of a batch, among which there may be late ones."""
         import pyarrow.compute as pc
 
         functions: Any = pc
-        groups, firsts = self._slices_of(batch.timestamps)
-        of, takes = self.contents.units_of, self.contents.takes
-        closed = [group for group, stamp in enumerate(firsts) if not takes(of([stamp], stamp)[0])]
+        groups, units = self._units_of(batch.timestamps)
+        closed = [group for group, unit in enumerate(units) if not self.contents.takes(unit)]
         if closed:
             is_late = functions.is_in(groups, value_set=int64_column(closed))
-            self._side_output_late_columns(batch, is_late, out)
+            self.side_output_closed(batch.take(functions.indices_nonzero(is_late)), out)
             kept = functions.indices_nonzero(functions.invert(is_late))
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
                 return
-        self._add_groups(self.aggregates.columns_of(batch.columns), groups, firsts, out)
+        self._add_groups(self.aggregates.columns_of(batch.columns), groups, units, out)
 
-    def _add_groups(self, table: Any, groups: Any, firsts: list[int], out: SideOutputs) -> None:
-        if len(firsts) > 1:
+    def _add_groups(self, table: Any, groups: Any, units: list[Any], out: SideOutputs) -> None:
+        if len(units) > 1:
             table = self.aggregates.partials(table.append_column(GROUP, groups)).sort_by(GROUP)
-            stamps: list[int] = [firsts[group] for group in table.column(GROUP).to_pylist()]
+            units = [units[group] for group in table.column(GROUP).to_pylist()]
         else:
             table = self.aggregates.partials(table)
-            stamps = firsts * table.num_rows
+            units = units * table.num_rows
         self._schema = table.schema
-        self.add(self.aggregates.rows(table), stamps, out)
+        self.add_to(units, set(units), self.aggregates.rows(table), out)
+
+    def _units_of(self, timestamps: Any) -> tuple[Any, list[Any]]:
+        """Return a column with the number of each record's unit, and the units."""
+        groups, firsts = self._slices_of(timestamps)
+        return groups, [self.contents.units_of([stamp], stamp)[0] for stamp in firsts]
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
         """Return a column with the number of each record's slice, and a time in each slice, in order of time."""
@@ -240,22 +232,3 @@ class ColumnWindowOperator(AlignedWindowOperator):
             starts = [offset + number * slide for number in range(first, first + count)]
         starts[0] = oldest  # the slice may begin before the first possible time
         return int64_column_of(numbers - first), starts
-
-    def _side_output_late_columns(self, batch: ColumnBatch, is_late: Any, out: SideOutputs) -> None:
-        """Drop late records, or emit them to the side output."""
-        import pyarrow.compute as pc
-
-        functions: Any = pc
-        places = functions.indices_nonzero(is_late)
-        if self.contents.has_gaps:
-            stamps = batch.timestamps.to_pylist()
-            places = int64_column([place for place in places.to_pylist() if self.contents.is_late(stamps[place])])
-        late = batch.take(places)
-        if not len(late):
-            return
-        if self.late_tag is None:
-            first = late.slice(0, 1).rows()
-            self.late.drop(len(late), first.records[0], first.stamps()[0], self.firing.watermark)
-            return
-        rows = late.rows()
-        self.side_output_late(rows.records, rows.stamps(), self.firing.watermark, out)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
 from penstock._engine.operators.columnar.frames import Frames
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.functions.stateless import FunctionOperator
 from penstock.common.columns import RecordLayout, check_columns
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
 
 
-class MapBatchesOperator(FunctionOperator):
+class MapBatchesOperator(ColumnarOperator, FunctionOperator):
     """Calls a function with each batch.
 
     The watermarks of a batch are emitted after its results, because a function may reorder the rows.
@@ -34,7 +34,6 @@ class MapBatchesOperator(FunctionOperator):
         output_type: The declared type of the rows that it returns.
     """
 
-    takes_columns = True
     #: The method of function objects.
     method: ClassVar[str] = "map"
 
@@ -51,13 +50,6 @@ class MapBatchesOperator(FunctionOperator):
         self.layout = RecordLayout.DICTS if self._declared is None else self._declared.layout
         types = {} if self._declared is None else dict(zip(self._declared.names, self._declared.types, strict=True))
         self.frames = Frames(batch_format, types)
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if not batch.records:
-            return _watermark(batch.watermarks)
-        return chain.from_iterable(
-            self.process_columns(columns, input_index) for columns in column_batches(batch, self.given)
-        )
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if not len(batch):

@@ -100,13 +100,15 @@ def column_batches(batch: RowBatch, declared: DeclaredColumns | None) -> Iterato
     becomes of a record must not depend on those that came with it.
 
     Args:
-        batch: The records, at least one.
+        batch: The records; without any, there is one batch without columns.
         declared: The columns of their declared type. None derives them: dicts and Rows have a column for each field, in
             the order in which the fields appear, tuples one for each position, and other values are one column.
 
     Raises:
         BatchColumnsError: A record cannot be columns, or its values are not of the declared type.
     """
+    if not batch.records:
+        yield ColumnBatch(_no_columns(), RecordLayout.DICTS, None, batch.watermarks)
     try:
         for start, stop, (columns, layout) in runs(batch.records, lambda records: _columns_of(records, declared)):
             part = batch if stop - start == len(batch) else batch.slice(start, stop)
@@ -132,6 +134,12 @@ def _columns_of(records: list[Any], declared: DeclaredColumns | None) -> tuple[A
     columns: Any = cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(names))
     check_columns(columns, layout)
     return columns, layout
+
+
+def _no_columns() -> Any:
+    import pyarrow as pa
+
+    return cast("Any", pa.RecordBatch).from_arrays([], names=[])
 
 
 _Columns = tuple[RecordLayout, "Sequence[str]", "Sequence[Any]", "Sequence[Sequence[Any]]"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._api.functions.joins import ProcessJoinFunction
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.functions.process import KeyedProcessOperator
 from penstock._engine.operators.joins.join_side import FEW, JoinSide, width_of
 from penstock._engine.operators.windows.late_records import LateRecords
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from penstock._api.time_domain import TimeDomain
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.timers import Timers
 
@@ -108,7 +108,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         given, context = out.given, (LeftContext() if is_left else RightContext())
         for value, key.key, key.normal, stamp in turns:
             if stamp < watermark:
-                self._late.side_output_late([value], [stamp], late_tag, watermark, out)
+                self._late.side_output_late(RowBatch([value], [stamp]), late_tag, watermark, out)
                 continue
             normal, changes = key.normal, not fixed and may_change(value)
             first, last = stamp + lower, stamp + upper

@@ -11,7 +11,8 @@ from importlib.metadata import version
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock._engine.operators.base import NOTHING
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.sorting.spilling import MOST_RUNS, PartitionSorter, SpillFiles
 from penstock._formats.arrow_misfits import MisfitError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.operators.base import Output
-    from penstock._engine.operators.batch import RowBatch
     from penstock.common.columns import RecordLayout
     from penstock.common.typeinfo import TypeInformation
 
@@ -41,7 +41,7 @@ _LEAST_BLOCK_ROWS: Final = 256
 _NULLS_BY_KEY: Final = int(version("pyarrow").partition(".")[0]) >= 25
 
 
-class SortBatchesOperator(PartitionSorter):
+class SortBatchesOperator(ColumnarOperator, PartitionSorter):
     """Sorts all batches of columns of the subtask.
 
     Args:
@@ -50,8 +50,6 @@ class SortBatchesOperator(PartitionSorter):
         input_type: The declared type of the records before it, None without one.
         by_key: Whether the first column is the key of a keyed stream.
     """
-
-    takes_columns = True
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class SortBatchesOperator(PartitionSorter):
     ) -> None:
         super().__init__()
         self._by, self._nulls_first = columns, nulls_first
-        self._given = DeclaredColumns.of(input_type)
+        self.given = DeclaredColumns.of(input_type)
         self.memory = SORT_KEYED_PARTITION_MEMORY if by_key else SORT_PARTITION_MEMORY
         #: The layout of all batches, and whether they have timestamps.
         self._form: tuple[RecordLayout, bool] | None = None
@@ -72,12 +70,6 @@ class SortBatchesOperator(PartitionSorter):
 
     def new_sorter(self, memory_bytes: int, directory: Path) -> ColumnSorter:
         return ColumnSorter(self._by, memory_bytes, directory, nulls_first=self._nulls_first)
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if batch.records:
-            for columns in column_batches(batch, self._given):
-                self._add(columns)
-        return NOTHING
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.base import NOTHING
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.windows.pane_contents import Rows
 from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.operators.windows.pane_contents import AlignedContents
     from penstock._engine.operators.windows.slices import Span
@@ -65,21 +67,25 @@ class AlignedWindowOperator(WindowedOperator):
         distinct = set(units)
         closed = {unit for unit in distinct if not contents.takes(unit)}
         if closed:
-            self._side_output_late(records, stamps, [place for place, unit in enumerate(units) if unit in closed], out)
+            late = [place for place, unit in enumerate(units) if unit in closed]
+            self.side_output_closed(RowBatch(records, stamps).take(late), out)
             kept = [place for place, unit in enumerate(units) if unit not in closed]
             if not kept:
                 return
             records, units = [records[place] for place in kept], [units[place] for place in kept]
             distinct -= closed
-        keys, normals = self.keys_of(records)
-        contents.add(Rows(records, normals, keys, units, distinct), partial(self._fire_key, out))
+        self.add_to(units, distinct, records, out)
 
-    def _side_output_late(self, records: list[Any], stamps: list[int], places: list[int], out: SideOutputs) -> None:
-        """Drop late records, or emit them to the side output."""
+    def add_to(self, units: list[Any], distinct: set[Any], records: list[Any], out: SideOutputs) -> None:
+        """Add records, each to a unit that takes it."""
+        keys, normals = self.keys_of(records)
+        self.contents.add(Rows(records, normals, keys, units, distinct), partial(self._fire_key, out))
+
+    def side_output_closed(self, late: Batch, out: SideOutputs) -> None:
+        """Drop the records of units that take none, or emit them to the side output."""
         if self.contents.has_gaps:
-            places = [place for place in places if self.contents.is_late(stamps[place])]
-        late = [records[place] for place in places], [stamps[place] for place in places]
-        self.side_output_late(*late, self.firing.watermark, out)
+            late = late.take([place for place, stamp in enumerate(late.stamps()) if self.contents.is_late(stamp)])
+        self.side_output_late(late, self.firing.watermark, out)
 
     def advance(self, watermark: int, out: SideOutputs) -> Iterable[Output]:
         firing, contents, results = self.firing, self.contents, self.results

@@ -6,7 +6,7 @@ The number is an accumulator, so it belongs to the checkpoint: each record count
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.metadata import LATE_RECORDS
 from penstock.common.accumulators import IntCounter
@@ -14,6 +14,7 @@ from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.side_outputs import SideOutputs
 
 _log = logging.getLogger("penstock")
@@ -38,44 +39,36 @@ class LateRecords:
         self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
 
-    def side_output_late(
-        self, records: list[Any], stamps: list[int], tag: str | None, watermark: int, out: SideOutputs
-    ) -> None:
+    def side_output_late(self, batch: Batch, tag: str | None, watermark: int, out: SideOutputs) -> None:
         """Emit late records to a side output, or drop them.
 
         Args:
-            records: The records.
-            stamps: Their timestamps.
+            batch: The records.
             tag: The id of the side output; None drops them.
             watermark: The operator's watermark.
             out: Has the side output.
         """
-        if not records:
+        if not len(batch):
             return
         if tag is None:
-            self.drop(len(records), records[0], stamps[0], watermark)
+            self._drop(batch, watermark)
             return
-        late = out.side(tag)
-        late.records.extend(records)
-        late.timestamps.extend(stamps)
+        rows, late = batch.rows(), out.side(tag)
+        late.records.extend(rows.records)
+        late.timestamps.extend(rows.stamps())
 
-    def drop(self, count: int, first: Any, timestamp: int, watermark: int) -> None:
-        """Count dropped records.
-
-        Args:
-            count: The number of records.
-            first: The first record, for the log.
-            timestamp: Its timestamp.
-            watermark: The operator's watermark.
-        """
-        self._metric.inc(count)
-        self._accumulators.get_or_add(LATE_RECORDS, IntCounter).add(count)
+    def _drop(self, batch: Batch, watermark: int) -> None:
+        """Count dropped records."""
+        self._metric.inc(len(batch))
+        self._accumulators.get_or_add(LATE_RECORDS, IntCounter).add(len(batch))
         if self._is_first:
             self._is_first = False
+            first = batch.slice(0, 1).rows()
+            timestamp = first.stamps()[0]
             _log.warning(
                 "Dropped the late record %s: its timestamp is %d, and the watermark is %d%s. Further late records are "
                 "counted as %s and not logged; %s",
-                short_repr(first),
+                short_repr(first.records[0]),
                 timestamp,
                 watermark,
                 "" if timestamp <= watermark else " (its window would end after the last possible time)",

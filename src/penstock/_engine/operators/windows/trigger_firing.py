@@ -16,6 +16,7 @@ from penstock._api.windows.session_windows import SessionWindows
 from penstock._api.windows.time_windows import AlignedWindows
 from penstock._api.windows.triggers import TriggerResult
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.timer_times import EARLIEST, TimerTimes
 from penstock._engine.operators.windows.assigner_context import AssignerContext
 from penstock._engine.operators.windows.merging_windows import MergingRows
@@ -131,7 +132,7 @@ class TriggerFiring:
         if merging is not None:
             self.merging.keep(normal, merging)
         if not was_taken and (windows or self._is_late(stamp)):
-            self.operator.side_output_late([value], [stamp], state.watermark, out)
+            self.operator.side_output_late(RowBatch([value], [stamp]), state.watermark, out)
 
     def _never_fires(self, window: Window, value: Any, stamp: int) -> bool:
         """Return whether a window ends after the last watermark; a record without timestamp has no windows at all."""

@@ -11,7 +11,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.windows.late_records import LateRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import Batch, RowBatch
@@ -50,31 +50,27 @@ class WindowedOperator(KeyedOperator):
     def leave_keys(self) -> None:
         self.results.leave_keys()
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
-        def take(start: int, stop: int, out: SideOutputs) -> None:
-            self.add(batch.records[start:stop], batch.stamps(start, stop), out)
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+        return self.walk(batch)
 
-        return self.walk(batch, take)
-
-    def walk(self, batch: Batch, take: Callable[[int, int, SideOutputs], None]) -> Iterator[Output]:
-        """Walk through a batch, and yield the results.
-
-        Args:
-            batch: Records and watermarks.
-            take: Adds the records between two watermarks, from one place to another.
-        """
+    def walk(self, batch: Batch) -> Iterator[Output]:
+        """Walk through a batch, and yield the results."""
         out = self.new_outputs()
         for start, stop, watermark in batch.segments():
             if start < stop:
-                take(start, stop, out)
+                self.take(batch if stop - start == len(batch) else batch.run(start, stop), out)
             if watermark is not None:
                 yield from self.advance(watermark, out)
                 out.watermark(watermark)
         yield from out.outputs()
 
-    def side_output_late(self, records: list[Any], stamps: list[int], watermark: int, out: SideOutputs) -> None:
+    def take(self, batch: Any, out: SideOutputs) -> None:
+        """Take the records between two watermarks."""
+        self.add(batch.records, batch.stamps(), out)
+
+    def side_output_late(self, batch: Batch, watermark: int, out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
-        self.late.side_output_late(records, stamps, self.late_tag, watermark, out)
+        self.late.side_output_late(batch, self.late_tag, watermark, out)
 
     def new_outputs(self) -> SideOutputs:
         """Return empty outputs."""
