@@ -34,11 +34,13 @@ def test_lines_hide_secrets(lines: LogLines) -> None:
     assert "secret" not in lines.lines()[0][2]
 
 
-@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("of", [None, "", "penstock.x"])
 def test_line_is_written_as_often_as_without_it(
-    lines: LogLines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, others: bool
+    lines: LogLines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], of: str | None
 ) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler()] if others else [])
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    if of is not None:
+        monkeypatch.setattr(logging.getLogger(of), "handlers", [logging.StreamHandler()])
     logging.getLogger("penstock.x").warning("once")
     logging.getLogger("penstock.x").debug("never")
     assert capsys.readouterr().err == "once\n"

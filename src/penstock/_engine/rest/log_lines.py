@@ -26,7 +26,7 @@ class LogLines(logging.Handler):
         text = record.getMessage() if record.exc_text is None else f"{record.getMessage()}\n{record.exc_text}"
         self._lines.append((int(record.created * 1000), record.levelname, shown_text(text)[:_LONGEST]))
         last_resort = logging.lastResort
-        if last_resort is not None and record.levelno >= last_resort.level and _is_alone(self):
+        if last_resort is not None and record.levelno >= last_resort.level and _is_alone(self, record.name):
             last_resort.handle(record)
 
     def lines(self) -> list[tuple[int, str, str]]:
@@ -34,10 +34,14 @@ class LogLines(logging.Handler):
         return list(self._lines)
 
 
-def _is_alone(handler: LogLines) -> bool:
-    """Tell whether a line has no other handler: without one, logging writes it to standard error."""
-    logger = logging.getLogger(_LOGGER)
-    return logger.handlers == [handler] and not (logger.propagate and logging.getLogger().handlers)
+def _is_alone(handler: LogLines, name: str) -> bool:
+    """Tell whether a logger's lines have no other handler: without one, logging writes them to standard error."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(other is not handler for other in logger.handlers):
+            return False
+        logger = logger.parent if logger.propagate else None
+    return True
 
 
 _of_process: Final = LogLines()
