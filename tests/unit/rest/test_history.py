@@ -90,6 +90,7 @@ def test_lost_run_says_since_when_and_how_it_is_resumed(past: tuple[Path, list[P
         assert not told[name]["was_resumed"]
         assert (archives.parent / name / told[name]["checkpoint"].partition(f"/{name}/")[2] / "_metadata").is_file()
     assert told["killed with its host"]["host"] == "another-host"
+    assert {name for name, lost in told.items() if not lost["is_gone"]} == {"killed with its host"}
 
 
 def test_page_of_a_killed_job_has_the_vertices_of_its_last_checkpoint(past: tuple[Path, list[Past]]) -> None:

@@ -87,10 +87,11 @@ def lost_text(lost: dict[str, Any]) -> str:
     """Return since when a job is lost, and how it is resumed.
 
     Example:
-        >>> lost_text({"since": 0, "host": "box", "pid": 7, "was_resumed": True, "checkpoint": None})
+        >>> lost_text({"since": 0, "host": "box", "pid": 7, "is_gone": True, "was_resumed": True, "checkpoint": None})
         'lost since -: process 7 on box is gone. Another run of it has begun since.'
     """
-    gone = f"lost since {time_text(lost['since'])}: process {lost['pid']} on {lost['host']} is gone."
+    what = "is gone" if lost["is_gone"] else "gives no sign"
+    gone = f"lost since {time_text(lost['since'])}: process {lost['pid']} on {lost['host']} {what}."
     if lost["was_resumed"]:
         return f"{gone} Another run of it has begun since."
     if lost["checkpoint"] is None:

@@ -14,6 +14,8 @@ class LostView:
     #: Where the driver was.
     host: str
     pid: int
+    #: Whether its process is known to be gone; of a silent one on another host that is not known.
+    is_gone: bool
     #: Whether another run of the job has begun since.
     was_resumed: bool = False
     #: The checkpoint that a start continues from; None without one that stayed.

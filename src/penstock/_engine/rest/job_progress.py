@@ -45,6 +45,8 @@ class LostRunInfo(msgspec.Struct):
     since: int
     host: str
     pid: int
+    #: Whether its process is known to be gone; of a silent one on another host that is not known.
+    is_gone: bool
     #: Whether another run of the job has begun since; else the checkpoint to start from, where one stayed.
     was_resumed: bool
     checkpoint: str | None
@@ -118,7 +120,7 @@ def _lost(job: JobView) -> LostRunInfo | msgspec.UnsetType:
     if known is None:
         return msgspec.UNSET
     path = known.checkpoint and as_uri(known.checkpoint)
-    return LostRunInfo(known.since_ms, known.host, known.pid, known.was_resumed, path)
+    return LostRunInfo(known.since_ms, known.host, known.pid, known.is_gone, known.was_resumed, path)
 
 
 def _recovery(job: JobView) -> BatchRecoveryInfo | msgspec.UnsetType:

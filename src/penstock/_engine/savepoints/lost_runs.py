@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 _LISTED: Final = 10
 #: The records that sources have read: they went with the driver.
 UNKNOWN: Final = -1
-_GONE: Final = "DriverLostError: process {pid} on {host} has ended without ending its job"
+_GONE: Final = "DriverLostError: process {pid} on {host} is gone without having ended the job"
+_SILENT: Final = "DriverLostError: process {pid} on {host} has given no sign since"
 
 
 def lost_run(note: RunNote, options: Mapping[str, str], *, was_resumed: bool = False) -> JobView:
@@ -74,9 +75,11 @@ def lost_run(note: RunNote, options: Mapping[str, str], *, was_resumed: bool = F
             error_text=ended.reason or None,
             is_complete=status is JobStatus.FINISHED,
         )
-    reason = _GONE.format(pid=note.pid, host=note.host)
+    reason = (_GONE if note.is_local else _SILENT).format(pid=note.pid, host=note.host)
     failure = JobFailure(last, view.progress.checkpoint_id, 0, counted=False, reason=reason)
-    lost = LostView(last.now_ms, note.host, note.pid, was_resumed, None if was_resumed else _checkpoint(chain))
+    lost = LostView(
+        *(last.now_ms, note.host, note.pid, note.is_local, was_resumed, None if was_resumed else _checkpoint(chain))
+    )
     return replace(view, failures=(failure,), error=reason, error_text=reason, lost=lost)
 
 

@@ -80,8 +80,9 @@ export function view(data, route, api, redraw) {
 }
 
 /** Since when nothing was heard of the driver, and how the job is resumed. */
-function loss({ since, host, pid, was_resumed: wasResumed, checkpoint }) {
-  const gone = pid ? `Process ${pid} on ${host} is gone without having ended the job: its last sign is of ${time(since)}.` : `Nothing was heard of its driver since ${time(since)}; penstock list --all says whether it runs.`;
+function loss({ since, host, pid, is_gone: isGone, was_resumed: wasResumed, checkpoint }) {
+  const heard = `Nothing was heard of its driver since ${time(since)}; penstock list --all${pid ? ` on ${host}` : ""} says whether it runs.`;
+  const gone = isGone ? `Process ${pid} on ${host} is gone without having ended the job: its last sign is of ${time(since)}.` : heard;
   const command = checkpoint && `penstock run -s ${checkpoint.replace(/^file:/, "")} SCRIPT`;
   return h(
     "div",
@@ -92,7 +93,7 @@ function loss({ since, host, pid, was_resumed: wasResumed, checkpoint }) {
       h("strong", null, "Lost. "),
       gone,
       wasResumed && " Another run of the job has begun since.",
-      command && h("div", { class: "result" }, pid ? "Resume it with " : "If it is gone, resume it with ", copyable(command, "the command")),
+      command && h("div", { class: "result" }, isGone ? "Resume it with " : "If it is gone, resume it with ", copyable(command, "the command")),
       !wasResumed && !command && " No checkpoint of it stayed: its program starts it anew.",
     ),
   );
