@@ -105,6 +105,16 @@ def test_page_of_a_killed_job_has_the_vertices_of_its_last_checkpoint(past: tupl
     assert [(edge["id"], edge["ship_strategy"]) for edge in second["inputs"]] == [(first["id"], "HASH")]
 
 
+def test_history_tells_nothing_of_its_own_process_as_that_of_a_lost_driver(past: tuple[Path, list[Past]]) -> None:
+    archives, made = past
+    server = Server(archives)
+    for run in made:
+        is_known = run.name not in {"killed behind its last record"} and not run.is_lost
+        jid = run.run_id if run.name in {"taken over", "killed and resumed"} else run.job_id
+        for what in ("log", "configuration"):
+            assert server.ask(f"/jobs/{jid}/penstock/{what}").status_code == (200 if is_known else 404), run
+
+
 def test_run_that_goes_on_is_in_no_history(tmp_path: Path) -> None:
     runs, seen = Runs(tmp_path), list[Any]()
     runs.run("alive", lambda _: seen.append(Server(runs.archives).get("/jobs/overview")["jobs"]))

@@ -202,6 +202,11 @@ class JobView:
         return sum(subtask.io.restored_bytes for vertex in self.subtasks for subtask in vertex)
 
     @property
+    def is_of_chain(self) -> bool:
+        """Whether its chain entries alone tell of it: all other figures went with its driver."""
+        return self.progress.records < 0
+
+    @property
     def is_over(self) -> bool:
         """Whether the job has ended in this driver."""
         return self.status.is_terminal_state()

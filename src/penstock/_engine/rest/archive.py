@@ -59,6 +59,10 @@ _ROUTES: Final = tuple(
 )
 
 
+#: What the process of the driver tells, and no other.
+_OF_PROCESS: Final = frozenset(route.path for route in (*configuration.ROUTES, *log.ROUTES))
+
+
 class ArchivedAnswer(msgspec.Struct):
     """An answer as text, with the path that it answers."""
 
@@ -97,6 +101,8 @@ def _answers(job: JobView, figures: MetricHistory | None) -> Iterator[tuple[str,
     yield "/jobs/overview", {"jobs": [_overview(job, now)]}
     context = _context(job, now, figures)
     for route in _ROUTES:
+        if job.is_of_chain and route.path in _OF_PROCESS:
+            continue
         for parameters in _parameters(job, route.parameters, {}):
             path = route.path.format_map(parameters)
             yield path, _or_refusal(context, route, parameters)

@@ -73,6 +73,7 @@ class History:
         self._storage = open_storage(directory, options)
         self._archived = lru_cache(_KEPT)(self._load)
         self._lines: dict[StoredFile, dict[str, Any] | None] = {}
+        self._known_lost: dict[tuple[RunNote, bool], ArchivedRun] = {}
 
     def lines(self) -> list[dict[str, Any]]:
         """Return a line for each run, the one that ended last first; raises CheckpointStorageError."""
@@ -116,11 +117,24 @@ class History:
                 continue
             starts = [other.started_ms for other in notes if other.job_id == note.job_id]
             starts += [line["start-time"] for line in ended if line["jid"] == note.job_id]
-            view = self._view(note, was_resumed=max(starts) > note.started_ms)
-            if view.lost is None or note.is_local or now_ms() - view.lost.since_ms >= _SILENT_MS:
-                answers = answers_of(archive(view))
-                assert answers is not None
-                yield ArchivedRun(note.job_id, answers)
+            run = self._lost_run(note, was_resumed=max(starts) > note.started_ms)
+            if run is not None:
+                yield run
+
+    def _lost_run(self, note: RunNote, *, was_resumed: bool) -> ArchivedRun | None:
+        """Return a lost run; None for one on another host that was heard of a short time ago."""
+        known = self._known_lost.get((note, was_resumed))
+        if known is not None:
+            return known
+        view = self._view(note, was_resumed=was_resumed)
+        if view.lost is not None and not note.is_local and now_ms() - view.lost.since_ms < _SILENT_MS:
+            return None
+        answers = answers_of(archive(view))
+        assert answers is not None
+        run = ArchivedRun(note.job_id, answers)
+        if note.is_local:  # its process is gone, so nothing will change
+            self._known_lost[note, was_resumed] = run
+        return run
 
     def _view(self, note: RunNote, *, was_resumed: bool) -> JobView:
         try:

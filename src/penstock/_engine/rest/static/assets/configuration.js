@@ -18,7 +18,8 @@ export async function load(api, job) {
   return loaded.keys;
 }
 
-export function view({ keys }, state, redraw) {
+export function view({ job, keys }, state, redraw) {
+  if (job.penstock.records < 0) return h("p", { class: "hint" }, "The configuration is not known any more: it went with the driver.");
   const filter = (event) => {
     wanted = event.target.value.trim().toLowerCase();
     redraw();

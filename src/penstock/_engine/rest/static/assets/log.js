@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 import { time } from "./format.js";
 
-export function view({ lines }) {
+export function view({ job, lines }) {
+  if (job.penstock.records < 0) return h("p", { class: "hint" }, "The lines went with the driver: look where its program sent them.");
   return [
     lines.length
       ? h("ol", { class: "log", tabindex: 0, "aria-label": "Last lines of the log" }, lines.map(entry))
