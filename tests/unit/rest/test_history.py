@@ -115,6 +115,17 @@ def test_history_tells_nothing_of_its_own_process_as_that_of_a_lost_driver(past:
             assert server.ask(f"/jobs/{jid}/penstock/{what}").status_code == (200 if is_known else 404), run
 
 
+def test_driver_on_another_host_counts_as_lost_after_ten_minutes_of_silence(
+    past: tuple[Path, list[Past]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives, made = past
+    silent = next(run for run in made if run.name == "killed with its host")
+    since = Server(archives).get(f"/jobs/{silent.job_id}")["penstock"]["lost"]["since"]
+    for passed_ms, code in ((599_999, 404), (600_000, 200)):
+        monkeypatch.setattr("penstock._engine.rest.history.now_ms", lambda now=since + passed_ms: now)
+        assert Server(archives).ask(f"/jobs/{silent.job_id}").status_code == code
+
+
 def test_run_that_goes_on_is_in_no_history(tmp_path: Path) -> None:
     runs, seen = Runs(tmp_path), list[Any]()
     runs.run("alive", lambda _: seen.append(Server(runs.archives).get("/jobs/overview")["jobs"]))
