@@ -7,6 +7,7 @@ import logging
 import pytest
 from tests.unit.rest.fakes import JOB, Api, FakeControl, job
 
+from penstock._engine.protocol.control import LogLine
 from penstock._engine.rest.log_lines import LogLines
 
 
@@ -27,6 +28,21 @@ def test_lines_are_told_with_level_and_time_and_no_more_than_the_last_ones(lines
     assert [line["text"] for line in told] == [f"line {number}" for number in range(100, 400)]
     assert {line["level"] for line in told} == {"WARNING"}
     assert told[0]["time"] <= told[-1]["time"]
+
+
+def test_lines_of_functions_are_told_with_operator_and_subtask_in_the_order_of_time(lines: LogLines) -> None:
+    logging.getLogger("penstock").warning("of the driver")
+    now = lines.lines()[0][0] / 1000
+    of_tasks = (
+        LogLine("user", logging.INFO, "before", now - 1, "Map", 1),
+        LogLine("user", logging.ERROR, "behind", now + 1, "Map", 0),
+    )
+    told = Api(FakeControl(job(task_log=of_tasks))).get(f"/v1/jobs/{JOB}/penstock/log")["lines"]
+    assert [(line["text"], line["level"], line["operator"], line["subtask"]) for line in told] == [
+        ("before", "INFO", "Map", 1),
+        ("of the driver", "WARNING", None, None),
+        ("behind", "ERROR", "Map", 0),
+    ]
 
 
 def test_lines_hide_secrets(lines: LogLines) -> None:

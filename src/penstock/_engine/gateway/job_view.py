@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.protocol.control import LogLine
     from penstock._engine.protocol.metadata import GivenUp, StoredAccumulator
 
 
@@ -167,6 +168,8 @@ class JobView:
     stage: frozenset[int] | None = None
     #: What was recovered of a batch job; None for a job without recovery.
     recovery: RecoveryView | None = None
+    #: The last lines that user functions have logged in tasks.
+    task_log: tuple[LogLine, ...] = ()
     #: For a run whose driver is gone without having ended it.
     lost: LostView | None = None
 

@@ -1,4 +1,4 @@
-/** The last lines of the driver's log; those of tasks are where Spark writes them. */
+/** The last lines of the log: Penstock's in the driver, and those of functions in tasks. */
 
 import { h } from "./dom.js";
 import { time } from "./format.js";
@@ -8,16 +8,23 @@ export function view({ job, lines }) {
   return [
     lines.length
       ? h("ol", { class: "log", tabindex: 0, "aria-label": "Last lines of the log" }, lines.map(entry))
-      : h("p", { class: "hint" }, "The driver has logged nothing. penstock.log.format and penstock.log.level say what it logs."),
+      : h("p", { class: "hint" }, "Nothing was logged. penstock.log.format and penstock.log.level say what it logs."),
     h(
       "p",
       { class: "hint" },
-      "These are Penstock's lines in the driver's process, newest last. What functions write themselves is in the output of their tasks: with a local Spark the program's standard error, ",
-      "on a cluster the logs of Spark's executors. An error of a function is under Exceptions, with its traceback.",
+      "Penstock's lines in the driver's process, and what functions log in tasks, newest last. What functions print is in the output of their tasks: with a local Spark the program's, ",
+      "on a cluster that of Spark's executors. An error of a function is under Exceptions, with its traceback.",
     ),
   ];
 }
 
-function entry({ time: at, level, text }, index) {
-  return h("li", { key: `${at} ${index}`, "data-level": level }, h("time", null, time(at)), h("span", null, level.toLowerCase()), h("pre", null, text));
+function entry({ time: at, level, text, operator, subtask }, index) {
+  return h(
+    "li",
+    { key: `${at} ${index}`, "data-level": level },
+    h("time", null, time(at)),
+    h("span", null, level.toLowerCase()),
+    operator && h("strong", null, `${operator} (${subtask})`),
+    h("pre", null, text),
+  );
 }
