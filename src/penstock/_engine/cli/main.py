@@ -12,6 +12,7 @@ import click
 from penstock import __version__
 from penstock._engine.cli.clean_command import clean
 from penstock._engine.cli.config_command import show_config
+from penstock._engine.cli.demo_command import demo
 from penstock._engine.cli.doctor_command import doctor
 from penstock._engine.cli.history_command import history
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
@@ -74,6 +75,7 @@ for command in (
     clean,
     show_config,
     doctor,
+    demo,
     port,
     completion,
 ):
