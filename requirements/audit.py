@@ -8,6 +8,7 @@ which is an error (exit code 3). With `--where-answered`, as in continuous integ
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -105,6 +106,12 @@ def audit(pins: list[str]) -> tuple[list[str], int]:
     return problems(done.stdout)
 
 
+def in_red(text: str) -> str:
+    """Return a text in red where it is read on a terminal or in the log of continuous integration."""
+    shown = sys.stderr.isatty() or os.environ.get("CI")
+    return f"\033[1;31m{text}\033[0m" if shown and not os.environ.get("NO_COLOR") else text
+
+
 def main(arguments: Sequence[str]) -> int:
     """Audit both, and return 1 where there is anything to tell, and 3 where nobody has answered."""
     groups = {"lock": locked(*sorted(HERE.glob("*.txt"))), "lowest": lowest(HERE.parent / "pyproject.toml")}
@@ -120,9 +127,12 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     if unanswered:
         sys.stderr.write(
-            f"NOT AUDITED: there was no answer about {unanswered} versions. The index in use may have packages alone, "
-            "or there is no network. They are above the advisories of requirements/advisories.toml; newer ones are "
-            "unknown.\n"
+            in_red(
+                f"NOT AUDITED: there was no answer about {unanswered} versions. The index in use may have packages "
+                "alone, or there is no network. They are above the advisories of requirements/advisories.toml; newer "
+                "ones are unknown."
+            )
+            + "\n"
         )
     return 3 if unanswered and "--where-answered" not in arguments else 0
 

@@ -1,7 +1,9 @@
 """Builds the wheel and the source distribution into dist/, so that the same sources give the same bytes.
 
-Usage: python3 dev.py package [FOLDER]. The tool that builds them takes the times of a wheel's files from
-SOURCE_DATE_EPOCH; a source distribution would have those of the files, and their owner, so it is packed anew here.
+Usage: python3 dev.py package [FOLDER]. Both are built in a copy of what belongs to them: the tool that builds them
+keeps what it has copied before, and would pack a module that is not there any more. It takes the times of a wheel's
+files from SOURCE_DATE_EPOCH; a source distribution would have those of the files, and their owner, so it is packed
+anew here.
 """
 
 from __future__ import annotations
@@ -9,15 +11,20 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What both are made of, beside the source.
+FILES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE")
 #: The first moment that a zip can have, and a day more for time zones.
 TIME = 315_619_200
-_BUILD = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
+#: The tool puts words of its own into sys.argv.
+_BUILD = "import setuptools.build_meta as b, sys; to = sys.argv[1]; b.build_wheel(to); b.build_sdist(to)"
 
 
 def same_for_all(archive: bytes) -> bytes:
@@ -41,7 +48,12 @@ def main(folder: str = "dist") -> None:
     """Build both into a folder."""
     target = ROOT / folder
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(TIME)}
-    subprocess.run([sys.executable, "-c", _BUILD, str(target)], cwd=ROOT, env=environment, check=True)
+    with tempfile.TemporaryDirectory() as place:
+        for name in FILES:
+            shutil.copy(ROOT / name, place)
+        left_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / "src", Path(place) / "src", ignore=left_out)
+        subprocess.run([sys.executable, "-c", _BUILD, str(target)], cwd=place, env=environment, check=True)
     for archive in target.glob("*.tar.gz"):
         archive.write_bytes(same_for_all(archive.read_bytes()))
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 
+from penstock._demo.report import chart, read_report, show
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "examples" / "flights"))
-
-from report import chart, read_report, show  # noqa: E402 - the example's modules are no package
 
 results = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "out" / "flights" / "results"
 report = read_report(results)
@@ -20,7 +19,7 @@ report = read_report(results)
 
 console = Console(record=True, width=84, force_terminal=True, color_system="truecolor", file=io.StringIO())
 show(report, console)
-terminal = console.export_svg(title="make demo", theme=SVG_EXPORT_THEME)
+terminal = console.export_svg(title="penstock demo", theme=SVG_EXPORT_THEME)
 # Rich lets the picture load its font from the network; the reader's own monospaced one will do.
 terminal = re.sub(r"@font-face \{.*?\}", "", terminal, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 (HERE / "demo.svg").write_text(terminal, encoding="utf-8")

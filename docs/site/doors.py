@@ -12,10 +12,12 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 #: The pages of each door, in the order of the site's navigation, as files of the repository.
 DOORS: Final[dict[str, tuple[str, ...]]] = {
-    "Why and when": ("docs/why.md", "docs/demo.md"),
+    "Why and when": ("docs/why.md", "docs/concepts.md", "docs/demo.md"),
     "Start": ("docs/tutorial.md", "docs/from-pyflink.md", "docs/from-structured-streaming.md", "docs/notebooks.md"),
     "How-tos": (
         "docs/connectors.md",
+        "docs/own-source.md",
+        "docs/own-sink.md",
         "docs/kafka.md",
         "docs/postgres.md",
         "docs/elasticsearch.md",
@@ -32,6 +34,8 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
         "docs/testing.md",
         "docs/stopping.md",
         "docs/restoring.md",
+        "docs/rescaling.md",
+        "docs/upgrading.md",
         "docs/savepoints.md",
         "docs/s3.md",
         "docs/cluster.md",
@@ -45,6 +49,7 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
         "docs/rest.md",
         "docs/values.md",
         "docs/pyflink-compatibility.md",
+        "docs/stability.md",
         "docs/behaviours.md",
         "docs/glossary.md",
         "CHANGELOG.md",

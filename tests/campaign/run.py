@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.release.pythons import interpreters  # noqa: E402 - this is run as a program
+
 RESULTS = ROOT / ".campaign" / "results.json"
 #: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
@@ -71,6 +74,8 @@ CLUSTER_LIMIT_S = 2 * 3600
 #: For how long the network of a host is cut.
 CUT_S = 60
 CASE_LIMIT_S = 1800
+#: Environments are made, of a gigabyte each.
+INSTALLED_LIMIT_S = 2 * 3600
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
 MUTANTS_LIMIT_S = 6 * 3600
 
@@ -197,7 +202,7 @@ def cases(seed: int) -> list[Case]:
     )
     submitted = Case(
         "cluster-demo",
-        "the demo by spark-submit on these hosts, killed on the way and resumed: the lines of a run in peace",
+        "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of a run in peace",
         [*pytest, "tests/cluster/test_demo.py"],
         {"PENSTOCK_FLIGHTS_CRASH": "1"},
     )
@@ -377,11 +382,23 @@ def cases(seed: int) -> list[Case]:
             [python, "dev.py", "test"],
             {"PENSTOCK_VENV": f".venv-{version}"},
         )
-        for version in ("3.11", "3.12", "3.13")
+        for version, python in interpreters().items()
         if version != f"{sys.version_info.major}.{sys.version_info.minor}"
-        and (python := shutil.which(f"python{version}")) is not None
-        and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
+    installed = Case(
+        "installed",
+        "the wheel in an empty environment of each Python, and the source distribution: doctor and demo, without Java",
+        [*pytest, "tests/release/test_installed.py"],
+        {"PENSTOCK_TEST_INSTALLED": "1"},
+        INSTALLED_LIMIT_S,
+    )
+    lowest = Case(
+        "lowest",
+        "the unit tests with the lowest version of each dependency that users may have",
+        [*pytest, "tests/release/test_lowest.py"],
+        {"PENSTOCK_TEST_LOWEST": "1"},
+        INSTALLED_LIMIT_S,
+    )
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     sampled = Case(
         "sampled", "all cases of the laws of which a run draws some", [*pytest, "-m", "sampled", "tests"], {}
@@ -410,6 +427,8 @@ def cases(seed: int) -> list[Case]:
         fuzzed,
         *tests,
         mutants,
+        installed,
+        lowest,
         *pythons,
     ]
 

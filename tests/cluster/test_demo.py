@@ -1,4 +1,4 @@
-"""The demo on a cluster, by the command of docs/cluster.md: a year of flights, killed on the way and resumed."""
+"""The demo on a cluster, by the commands of docs/cluster.md: a year of flights, also killed on the way and resumed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,22 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 SECONDS = 900
 
 
-def test_demo_is_killed_and_resumed_by_spark_submit_and_writes_the_same_lines(cluster: Standalone) -> None:
-    out = cluster.shared / "flights"
-    command = [str(SUBMIT), "--master", cluster.url, "examples/flights/run.py", "--out", str(out), "--crash"]
-    variables = {**cluster.environment(), "PYSPARK_PYTHON": sys.executable, "PENSTOCK_REST__ENABLED": "false"}
+def printed(cluster: Standalone, command: list[str], **more: str) -> str:
+    """Run a command with the cluster's environment, and return what it printed."""
+    variables = {**cluster.environment(), "PYSPARK_PYTHON": sys.executable, "PENSTOCK_REST__ENABLED": "false", **more}
     done = subprocess.run(
         command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert "Both runs wrote the same lines" in done.stdout
+    return done.stdout
+
+
+def test_demo_is_killed_and_resumed_on_a_cluster_and_writes_the_same_lines(cluster: Standalone) -> None:
+    command = [sys.executable, "-m", "penstock", "demo", "--out", str(cluster.shared / "killed"), "--crash"]
+    assert "Both runs wrote the same lines" in printed(cluster, command, SPARK_MASTER=cluster.url)
+
+
+def test_demo_runs_by_spark_submit(cluster: Standalone) -> None:
+    program = "src/penstock/_demo/__main__.py"
+    command = [str(SUBMIT), "--master", cluster.url, program, "--out", str(cluster.shared / "submitted")]
+    assert "328,521 departures" in printed(cluster, command)

@@ -22,7 +22,7 @@ from penstock.testing.source_contract import SourceRun
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "connectors.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "own-source.md"
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "supervise.md"
+OF_CLUSTERS = DOCUMENT.with_name("cluster.md")
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, document: Path = DOCUMENT) -> list[str]:
     """Return the examples in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 class Unit:
@@ -35,9 +36,9 @@ class Unit:
         self.command = shlex.split(self.service["ExecStart"])
 
 
-def manifests() -> dict[str, dict[str, Any]]:
+def manifests(document: Path = DOCUMENT) -> dict[str, dict[str, Any]]:
     """Return the Kubernetes manifests by their kinds."""
-    found = [yaml.safe_load(text) for text in blocks("yaml")]
+    found = [manifest for text in blocks("yaml", document) for manifest in yaml.safe_load_all(text)]
     return {manifest["kind"]: manifest for manifest in found}
 
 

@@ -17,7 +17,7 @@ from tests.kit.program import Program
 from penstock.common.job_status import JobStatus
 from penstock.testing import SinkContract, SinkUnderTest
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "connectors.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "own-sink.md"
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.docs.supervised import Unit, blocks, container_environment, manifests, pod
+from tests.docs.supervised import DOCUMENT, OF_CLUSTERS, Unit, blocks, container_environment, manifests, pod
+from tests.release.image import DOCKERFILE, instructions, user, words_of
 
 from penstock._engine.cli.main import cli
 from penstock._engine.processes.exit_codes import MEANINGS, SIGNALLED, ExitCode
@@ -19,8 +21,6 @@ from penstock.common.config_check import checked
 from penstock.common.config_loading import environment_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.common.configuration import Configuration
 
 #: After these another start does not help; the supervisor of `penstock run --supervise` decides alike.
@@ -43,6 +43,13 @@ def understood(words: list[str], place: Path) -> dict[str, Any]:
     assert words[-1].endswith("prices.py")
     (place / "prices.py").touch()
     return cli.commands["run"].make_context("run", [*words[2:-1], str(place / "prices.py")]).params
+
+
+def understood_words(words: list[str]) -> bool:
+    """Tell whether the command line takes a call of `penstock`; it is not carried out."""
+    assert words[0] == "penstock"
+    cli.commands[words[1]].make_context(words[1], words[2:])
+    return True
 
 
 def test_exit_codes_are_those_that_the_supervisor_takes_for_the_end() -> None:
@@ -81,14 +88,45 @@ def test_the_manifests_name_keys_and_options_that_exist(tmp_path: Path, kind: st
     manifest = manifests()[kind]
     found = configuration(container_environment(manifest))
     (container,) = pod(manifest)["containers"]
-    assert not understood(container["command"], tmp_path)["detached"]
+    assert not understood(["penstock", *container["args"]], tmp_path)["detached"]
     assert found.get(option_table.RECOVERY_PATH) == "latest"
     assert found.get(option_table.CHECKPOINTING_INTERVAL) is not None
     assert (found.get(option_table.SAVEPOINT_DIRECTORY) is not None) == savepoints
     assert ("terminationGracePeriodSeconds" in pod(manifest)) == savepoints  # the 30 s of others do for a cancel
-    assert pod(manifest)["shareProcessNamespace"]
     mounts, volumes = ({one["name"] for one in each} for each in (container["volumeMounts"], pod(manifest)["volumes"]))
     assert mounts == volumes
+
+
+@pytest.mark.parametrize("document", [DOCUMENT, OF_CLUSTERS])
+def test_the_manifests_are_those_of_the_dockerfile(document: Path, tmp_path: Path) -> None:
+    entrypoint, (number, _) = words_of("ENTRYPOINT"), user()
+    assert entrypoint[:2] == ["tini", "--"]  # passes signals on, and stands in no program's way
+    pods = [pod(manifest) for manifest in manifests(document).values() if "template" in manifest.get("spec", {})]
+    assert pods
+    for each in pods:
+        (container,) = each["containers"]
+        assert "command" not in container  # it would take the place of the entrypoint
+        program = f"{tmp_path}/{Path(container['args'][-1]).name}"
+        Path(program).touch()
+        assert understood_words([*entrypoint[2:], *container["args"][:-1], program])
+        assert each["securityContext"]["runAsNonRoot"]
+        assert int(number) > 0
+        probe = container.get("readinessProbe")
+        assert probe is None or probe["exec"]["command"] == words_of("HEALTHCHECK")
+        if container.get("securityContext", {}).get("readOnlyRootFilesystem"):
+            assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
+            (sticky,) = each["initContainers"]  # an emptyDir has no sticky bit
+            assert sticky["command"] == ["chmod", "+t", "/tmp"]
+            assert sticky["volumeMounts"] == container["volumeMounts"]
+
+
+def test_the_dockerfile_takes_the_wheel_and_names_commands_that_exist() -> None:
+    assert "COPY dist/*.whl" in DOCKERFILE.read_text()  # where `make package` puts it
+    assert understood_words(words_of("HEALTHCHECK"))
+    assert understood_words(["penstock", *words_of("CMD")])
+    (path,) = (text for text in instructions()["ENV"] if text.startswith("PATH="))
+    (copied,) = (text for text in instructions()["COPY"] if text.startswith("--from=build"))
+    assert path.removeprefix("PATH=").startswith(f"{copied.split()[-1]}/bin:")
 
 
 def test_the_manifests_fit_together() -> None:
@@ -104,6 +142,6 @@ def test_the_manifests_fit_together() -> None:
 
 
 def test_the_supervisors_command_is_understood(tmp_path: Path) -> None:
-    (text,) = blocks("sh")
+    text = blocks("sh")[0]
     params = understood(shlex.split(text), tmp_path)
     assert (params["supervise"], params["detached"]) == (True, True)

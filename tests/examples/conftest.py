@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-sys.path[:0] = [str(EXAMPLES / "flights"), str(EXAMPLES / "sqlite")]
+sys.path.insert(0, str(EXAMPLES / "sqlite"))

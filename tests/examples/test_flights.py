@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -19,15 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 from tests.examples import flights_truth
 
-from prepare import prepare
-from report import local_hour, read_lines
+from penstock._demo.prepare import prepare, raw_tables
+from penstock._demo.report import local_hour, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     import duckdb
 
-RUN = Path(__file__).resolve().parents[2] / "examples" / "flights" / "run.py"
+RUN = (sys.executable, "-m", "penstock", "demo")
 SECONDS = 600
 #: The whole year takes a minute of processor time, three times.
 IS_WHOLE = "PENSTOCK_FLIGHTS_CRASH" in os.environ
@@ -45,7 +45,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def demo(*options: str | Path) -> str:
     """Run the demo as its users do, in a process of its own, and return what it printed."""
-    command = [sys.executable, str(RUN), *map(str, options)]
+    command = [*RUN, *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -113,9 +113,15 @@ def test_job_that_was_killed_and_resumed_wrote_the_truth(
     assert_results_are_the_truth(out / "crashed" / "results", raw)
 
 
+def test_demo_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(SystemExit, match=r"pip install 'penstock\[demo\]'"):
+        raw_tables()
+
+
 def test_folder_with_other_things_in_it_is_left_alone(tmp_path: Path, events: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    command = [sys.executable, str(RUN), "--out", str(tmp_path), "--events", str(events)]
+    command = [*RUN, "--out", str(tmp_path), "--events", str(events)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert refused.returncode == 1
     assert "not from an earlier run" in refused.stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,7 +23,8 @@ from sqlite_connector import TableSink, table_source
 ROWS = [{"id": number, "name": f"n{number}"} for number in range(300)]
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "examples" / "sqlite" / "sqlite_connector.py"
-DOCUMENT = ROOT / "docs" / "connectors.md"
+#: The test on each page.
+DOCUMENTS = {"test_source": ROOT / "docs" / "own-source.md", "test_sink": ROOT / "docs" / "own-sink.md"}
 
 
 def table(path: Path, rows: list[dict[str, Any]] | None = None) -> str:
@@ -37,19 +40,23 @@ def rows_of(path: str) -> list[dict[str, Any]]:
 
 
 def test_it_is_short_and_stands_in_the_documentation() -> None:
-    lines = SOURCE.read_text().splitlines()
-    assert len(lines) <= 60
-    document = DOCUMENT.read_text()
-    assert "\n".join(f"    {line}" if line else "" for line in lines[2:]) in document
+    text = SOURCE.read_text()
+    assert len(text.splitlines()) <= 60
+    source, sink = (text[text.index(head) :] for head in ("def table_source", "class TableSink"))
+    assert source.removesuffix(sink).rstrip() in DOCUMENTS["test_source"].read_text()
+    assert sink.rstrip() in DOCUMENTS["test_sink"].read_text()
 
 
-@pytest.mark.parametrize("name", ["test_source", "test_sink"])
-def test_the_tests_of_the_documentation_run_the_contracts(tmp_path: Path, name: str) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
-    (block,) = (block for block in blocks if "SinkContract(make, ROWS)" in block and "SourceContract(" in block)
-    program: dict[str, Any] = {}
-    exec(block, program)
-    program[name](tmp_path)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_tests_of_the_documentation_run_the_contracts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENTS[name].read_text(), re.MULTILINE | re.DOTALL)
+    main = ModuleType("__main__")  # the blocks up to the test are one program
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    for block in blocks[:2]:
+        exec(compile(block, str(DOCUMENTS[name]), "exec"), vars(main))
+    vars(main)[name](tmp_path)
 
 
 @pytest.mark.parametrize("first", [0, 1, -500, 10**12])

@@ -74,13 +74,16 @@ def test_audit_asks_about_each_package_once_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 3), (["--where-answered"], 0)])
-def test_audit_without_an_answer_says_so(
+def test_audit_without_an_answer_says_so_in_red(
     words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audit = chore("audit")
     monkeypatch.setattr(audit, "audit", lambda _: ([], 0))
-    assert audit.main(words) == code
-    assert capsys.readouterr().err.startswith("NOT AUDITED: ")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for integration, first in (("", "NOT AUDITED: "), ("true", "\033[1;31mNOT AUDITED: ")):
+        monkeypatch.setenv("CI", integration)
+        assert audit.main(words) == code
+        assert capsys.readouterr().err.startswith(first)
 
 
 def test_audit_fails_where_there_is_an_advisory(monkeypatch: pytest.MonkeyPatch) -> None:

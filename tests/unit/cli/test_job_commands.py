@@ -46,6 +46,14 @@ def test_list_without_jobs_says_where_others_may_be(penstock: Command) -> None:
     assert "--address" in done.err
 
 
+def test_list_as_a_probe_ends_with_the_code_of_what_it_sees(penstock: Command, driver: FakeDriver) -> None:
+    assert penstock("list", "--check").code == 0
+    driver.token = "changed"
+    assert (penstock("list", "--check").code, penstock("list").code) == (6, 0)
+    driver.token, driver.state = None, "FINISHED"
+    assert penstock("list", "--check").code == 5
+
+
 def test_list_shows_a_registered_job_that_does_not_answer(penstock: Command, driver: FakeDriver) -> None:
     driver.token = "changed"
     (row,) = json.loads(penstock("list", "--json").out)

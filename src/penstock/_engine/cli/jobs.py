@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Seconds until an overview gives a server up, and after which it says whom it waits for.
 _LOOK_S, _QUIET_S = 10.0, 2.0
-_SILENT = "UNREACHABLE"
+SILENT = "UNREACHABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def overview(place: RestTarget) -> list[dict[str, Any]]:
             if isinstance(answer, JobUnreachableError):
                 why = {"reason": answer.reason, "way-out": answer.way_out}
             silent += [
-                {"jid": job.job_id, "name": job.name, "state": _SILENT, "address": address, **why}
+                {"jid": job.job_id, "name": job.name, "state": SILENT, "address": address, **why}
                 for job in _jobs_at(address)
             ]
     rows += silent
@@ -184,7 +184,7 @@ def _with_process(place: RestTarget, row: dict[str, Any], wait: Poller | None) -
     def started() -> bool:
         is_supervised = is_supervising(supervisor)  # asked before the jobs: its last process may have been the one
         rows = [one for one in overview(place) if one["jid"] == row["jid"] and "supervisor" not in one]
-        running.extend(one for one in rows if one["state"] not in {*ENDED, _SILENT})
+        running.extend(one for one in rows if one["state"] not in {*ENDED, SILENT})
         if not running and (not is_supervised or any(one["state"] in ENDED for one in rows)):
             raise JobRestartingError(job, supervisor, "it has ended meanwhile, so there is no other process")
         return bool(running)

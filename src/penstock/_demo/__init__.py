@@ -1,0 +1,1 @@
+"""The demo that ``penstock demo`` runs: a program like a user's, which imports what users import and nothing else."""
