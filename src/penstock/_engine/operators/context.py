@@ -55,7 +55,6 @@ class EngineRuntimeContext(RuntimeContext):
         self._counts = counts
         self._store = store
         self._key = key
-        #: Whether the keys of a state can be listed.
 
     def get_task_name(self) -> str:
         return self._context.operator_name
