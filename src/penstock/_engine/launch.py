@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check_settings
@@ -18,16 +17,20 @@ from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import user_folders, user_modules
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.clocks import Moment
+from penstock._engine.rest.archiving import Archivist
 from penstock._engine.rest.directories import places
+from penstock._engine.rest.log_lines import keep_lines
+from penstock._engine.rest.metric_history import MetricHistory
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
-from penstock._engine.storage.opening import open_storage, storage_options
+from penstock._engine.storage.opening import storage_options
 from penstock.common import batch_options, option_table
 from penstock.common.process import protect_standard_streams
 from penstock.common.redaction import hiding
 from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
-from penstock.errors import CheckpointStorageError, UnsupportedOperationError
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +75,7 @@ def submit(
     """
     protect_standard_streams()
     set_up_log(configuration)
+    keep_lines()
     supervised = resumption()
     with _submissions.admitted(job_graph, configuration, named_apart=supervised is not None) as submission:
         if submission.name != job_graph.name:
@@ -115,11 +119,16 @@ def _start(
         driver.watch.on_end.append(on_end)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
+    figures = MetricHistory(driver, Moment.now)
+    loop.add_listener(figures)
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
     if archive_directory is not None:
-        driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
+        kept = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+        archivist = Archivist(archive_directory, storage_options(configuration), kept, figures)
+        driver.watch.on_named.append(archivist.job_named)
+        driver.watch.on_end.append(archivist.job_ended)
     if server is not None:
-        server.add(driver, places(driver, configuration, storage_options(configuration)))
+        server.add(driver, places(driver, configuration, storage_options(configuration)), figures)
         loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
@@ -199,13 +208,3 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
         else:
             _servers[0].check_same(configuration)
         return _servers[0]
-
-
-def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
-    """Write the archive of an ended job for Flink's history server; a failure is logged."""
-    from penstock._engine.rest.archive import archive
-
-    try:
-        open_storage(directory, options).put(job.job_id, archive(job))
-    except CheckpointStorageError as error:
-        _log.warning("Job %r could not be archived: %s", job.name, error)

@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 _log = hiding(logging.getLogger("penstock"))
 
-#: After this time a line is dropped, because its reader does not make poller.
+#: After this time a line is dropped, because its reader does not read.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 

@@ -12,7 +12,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.driver.monitor.progress_bar import figures
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.rest.handlers.jobs import _progress
+from penstock._engine.rest.job_progress import job_progress
 from penstock.common import Time, WatermarkStrategy
 from penstock.common.accumulators import DoubleCounter
 from penstock.common.watermark_strategy import TimestampAssigner
@@ -69,7 +69,7 @@ def test_job_tells_how_many_each_operator_has_dropped(tmp_path: Path) -> None:
     assert chapter.driver.result.result(0).get_all_accumulator_results() == {}
     assert DriverJobClient(chapter.driver).get_accumulators().result() == {}
     assert "5 late" in figures(chapter.driver.progress)
-    assert _progress(chapter.driver.view).late_records_dropped == DROPPED
+    assert job_progress(chapter.driver.view).late_records_dropped == DROPPED
     metrics = [subtask.metrics for vertex in chapter.driver.view.subtasks for subtask in vertex]
     assert [found[uid]["numLateRecordsDropped"] for found in metrics for uid in found] == [3, 2]
 
