@@ -11,7 +11,7 @@ from penstock._engine.coordinator.settings import LATEST
 from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.storage.opening import above, absolute, open_storage, storage_options
-from penstock.common import option_table
+from penstock.common import batch_options, option_table
 from penstock.common.paths import scheme_of
 from penstock.errors import NoCheckpointError, PathError
 
@@ -38,17 +38,13 @@ def look_at_paths(graph: JobGraph, configuration: Configuration) -> None:
         NoCheckpointError: There is no savepoint or checkpoint at the path to start from.
         PathError: A bounded source is to read a local path at which nothing is.
     """
-    options = storage_options(configuration)
-    directory, start = (
-        configuration.get(option_table.CHECKPOINT_DIRECTORY),
-        configuration.get(option_table.RECOVERY_PATH),
-    )
-    if directory is not None:
+    options, start = storage_options(configuration), configuration.get(option_table.RECOVERY_PATH)
+    if (directory := configuration.get(option_table.CHECKPOINT_DIRECTORY)) is not None:
         open_storage(directory, options).probe()
-    if start is None:
-        _look_at_input(graph)
-    elif start != LATEST:
+    if start is not None and start != LATEST:
         _look_at_start(graph.name, absolute(start).removesuffix(f"/{METADATA}"), options)
+    elif start is None and not configuration.get(batch_options.JOB_RECOVERY):  # else it may have been read already
+        _look_at_input(graph)
 
 
 def _look_at_start(job_name: str, path: str, options: dict[str, str]) -> None:
