@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check_settings
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
+from penstock._engine.driver.client.preflight import look_at_paths
 from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.driver.client.submissions import Submissions
 from penstock._engine.driver.monitor.job_monitor import none_lost
@@ -65,6 +66,8 @@ def submit(
     Raises:
         ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
+        NoCheckpointError: There is no savepoint or checkpoint at the path to start from.
+        PathError: A bounded source is to read a local path at which nothing is.
         RepeatedJobError: With ``latest``, it would be a job that this program has submitted before.
         MissingRecordsError: An earlier process of a supervised program has kept the job's checkpoints, and this one has
             no directory for them.
@@ -97,6 +100,7 @@ def _start(
 ) -> JobDriver:
     check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     _check_alone(job_graph, configuration)
+    look_at_paths(job_graph, configuration)
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.

@@ -50,6 +50,8 @@ class OperatorView:
     name: str
     #: Where the user's program made it: "file:line".
     created_at: str
+    #: Whether it is a part of the one before it, and not shown by itself.
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,12 @@ from penstock.common import Time, WatermarkStrategy
 from penstock.common.accumulators import DoubleCounter
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import MapFunction
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    TumblingEventTimeWindows,
+)
+from penstock.testing import OperatorHarness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +130,23 @@ def test_job_that_drops_nothing_counts_nothing(tmp_path: Path) -> None:
     assert dropped(chapter) == {}
     assert "late" not in figures(chapter.driver.progress)
     assert not any(isinstance(step, do.MergeAccumulators) for step in chapter.steps)
+
+
+def test_a_record_whose_window_would_end_after_the_end_of_time_is_not_called_late(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    last = 2**63 - 5
+    windows: dict[str, tuple[Any, Any]] = {
+        "tumbling": (TumblingEventTimeWindows(10, 0), {}),
+        "tumbling with a trigger": (TumblingEventTimeWindows(10, 0), {"trigger": EventTimeTrigger()}),
+        "sessions": (EventTimeSessionWindows(10), {}),
+    }
+    for kind, (assigner, settings) in windows.items():
+        caplog.clear()
+        with OperatorHarness.for_window(lambda _: 0, assigner, reduce=max, **settings) as harness:
+            harness.process_element(7, last)
+            harness.process_element(8, last)
+            assert harness.metrics.figures()["numLateRecordsDropped"] == 2, kind
+        [line] = caplog.messages
+        assert line.startswith(f"Dropped the record 7: its timestamp is {last}, and its window would end after"), kind
+        assert "late" not in line.replace("numLateRecordsDropped", ""), kind

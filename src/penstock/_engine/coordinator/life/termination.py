@@ -120,7 +120,7 @@ class JobTermination:
         self.is_complete = is_stored and self._kind is ChainEntryKind.FINISHED
         if is_stored and not self._keeps_checkpoints:
             chain, retention = self._state.chain, self._state.retention
-            self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention))
+            self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention, at_end=True))
         if self._savepoint is not None:
             self._context.emit(*self._requests.stopped())
         self.end(ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)

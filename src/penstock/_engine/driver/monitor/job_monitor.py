@@ -181,7 +181,7 @@ class JobMonitor:
         self._show(status=status, status_times={**self.view.status_times, status: now})
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Do nothing: `saw` gets the acks as well."""
+        """Do nothing: `on_instruction` gets the acks as well."""
 
     def on_failure(self, failure: JobFailure) -> None:
         """Keep a failure."""

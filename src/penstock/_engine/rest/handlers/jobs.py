@@ -319,7 +319,9 @@ def job_plan(job: JobView) -> Plan:
             id=vertex.id,
             parallelism=vertex.parallelism,
             description=escape(vertex.name),
-            penstock=[PlanOperator(node.uid, node.name, node.created_at) for node in vertex.operators],
+            penstock=[
+                PlanOperator(node.uid, node.name, node.created_at) for node in vertex.operators if not node.is_part
+            ],
             inputs=[
                 PlanInput(edge.source, number, "pipelined_bounded", edge.ship_strategy)
                 for number, edge in enumerate(vertex.inputs)
