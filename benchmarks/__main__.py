@@ -1,4 +1,4 @@
-"""``bench``: beside PyFlink, Bytewax and bare PySpark; or one of our own figures, by its name."""
+"""``bench``: beside PyFlink, Bytewax and bare PySpark; ``bench nexmark``; or one of our own figures, by its name."""
 
 import runpy
 import sys
@@ -15,6 +15,8 @@ if __name__ == "__main__":
     program = HERE / "run.py"
     if len(sys.argv) > 1 and sys.argv[1] in FIGURES:
         program = HERE / f"{sys.argv.pop(1)}.py"
+    elif sys.argv[1:2] == ["nexmark"]:
+        program = HERE / sys.argv.pop(1) / "run.py"
     sys.argv[0] = str(program)
-    sys.path[0] = str(HERE)  # as for a program that is started by its path
+    sys.path[0] = str(program.parent)  # as for a program that is started by its path
     runpy.run_path(str(program), run_name="__main__")

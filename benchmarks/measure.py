@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -82,6 +83,73 @@ def run(
         raise RunError(reason)
     result = tuple(map(int, last[-1].split("RESULT ")[1].split()))
     return Run(records, seconds, result, load, processor.seconds, memory.peaks if memory else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a program has taken so far: by the clock, and of the processor with all its processes."""
+
+    seconds: float
+    processor_seconds: float
+
+    def since(self, before: "Spent") -> "Spent":
+        return Spent(self.seconds - before.seconds, self.processor_seconds - before.processor_seconds)
+
+
+class Session:
+    """A program that does one task after the other and prints a line behind each; what each takes is told.
+
+    Args:
+        command: The program.
+        variables: Of its environment.
+        log: Takes its standard error.
+    """
+
+    def __init__(self, command: Sequence[str | Path], variables: dict[str, str], log: Path) -> None:
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log.open("w"),
+            text=True,
+            env={**os.environ, **variables},
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _kill_tree(self._process)
+        self._process.communicate()
+
+    def wait_for(self, number: int, timeout_s: float) -> tuple[bool, Spent]:
+        """Return whether a task has ended well, and what the program has taken by then.
+
+        Raises:
+            RunError: The program said nothing of it.
+        """
+        timer = threading.Timer(timeout_s, _kill_tree, [self._process])
+        timer.start()
+        assert self._process.stdout is not None
+        lines = (line.strip() for line in iter(self._process.stdout.readline, ""))
+        found = next((line for line in lines if line in (f"DONE {number}", f"FAILED {number}")), None)
+        timer.cancel()
+        if found is None:
+            reason = f"the program ended, or was ended, before its task {number} did, see {self._log}"
+            raise RunError(reason)
+        pids = (self._process.pid, *_descendants(self._process.pid))
+        spent = Spent(time.perf_counter(), sum(map(_ticks, pids)) / os.sysconf("SC_CLK_TCK"))
+        return found.startswith("DONE"), spent
+
+
+def _ticks(pid: int) -> int:
+    """Return the processor time of a process and of its children that have ended."""
+    try:
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    except OSError:  # it has just ended
+        return 0
 
 
 def _children() -> dict[int, list[int]]:

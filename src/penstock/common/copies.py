@@ -147,7 +147,7 @@ def _set(record: set[Any]) -> set[Any]:
 
 def _row(record: Row) -> Row:
     values = record._values  # pyright: ignore[reportPrivateUsage]
-    if not _are_flat(values):
+    if not all_immutable(map(type, values)) and not _are_flat(values):
         return _deep(record)
     row = bare_row(Row)
     row._fields = record._fields  # pyright: ignore[reportPrivateUsage]

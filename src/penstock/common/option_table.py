@@ -428,6 +428,9 @@ _SET_BY_FLINK = ("$internal.pipeline.job-id",)
 JOB_ID = optional("penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=_SET_BY_FLINK)
 _NEW_WITHOUT_ID = "whether latest may begin a job without a record in the directory; by default without penstock.job-id"
 ALLOW_FIRST_START = optional("penstock.allow-first-start", BOOL, _NEW_WITHOUT_ID)
+TAKEOVER = option(
+    "penstock.takeover", BOOL, True, "a start takes the job over from a driver that runs; false refuses the start"
+)
 STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"

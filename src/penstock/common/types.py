@@ -7,7 +7,7 @@ optional list of names.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock.errors import UnsupportedOperationError
 
@@ -41,6 +41,10 @@ class RowKind(Enum):
         """
         operation = "to_j_row_kind()"
         raise UnsupportedOperationError(operation, "records are Python objects here, so there is no JVM counterpart")
+
+
+#: Python 3.11 takes long to find a member of an enumeration.
+_INSERT: Final = RowKind.INSERT
 
 
 class Row:
@@ -77,14 +81,18 @@ class Row:
     _values: list[Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args and kwargs:
+        self._row_kind = _INSERT
+        if not kwargs:
+            self._fields = None
+            self._values = list(args)
+            return
+        if args:
             msg = "A Row takes either positional or named values, not both."
             raise ValueError(msg)
-        self._fields = list(kwargs) if kwargs else None
-        if kwargs and not _known.issuperset(kwargs):
+        if not _known.issuperset(kwargs):
             _learn(kwargs)
-        self._values = list(kwargs.values()) if kwargs else list(args)
-        self._row_kind = RowKind.INSERT
+        self._fields = list(kwargs)
+        self._values = list(kwargs.values())
 
     @property
     def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -157,7 +165,8 @@ class Row:
         return make_row(self._values, args, self._row_kind)
 
     def __getitem__(self, item: int | slice | str) -> Any:
-        return self._values[self._position(item)]
+        # Most rows are read by numbers, for which the check here is quicker than the call.
+        return self._values[item if type(item) is int else self._position(item)]
 
     def __setitem__(self, key: int | slice | str, value: Any) -> None:
         if not isinstance(key, (int, slice)) and self._fields is None:
@@ -225,10 +234,11 @@ class _Field:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, row: Row | None, owner: type[Row]) -> Any:
-        if row is None:
-            raise AttributeError(self._name)
-        return _field(row, self._name)
+    def __get__(self, row: Any, owner: type[Row]) -> Any:
+        try:
+            return row._values[row._fields.index(self._name)]
+        except (AttributeError, ValueError):  # the class itself, or a row without this name
+            raise AttributeError(self._name) from None
 
 
 def _field(row: Row, name: str) -> Any:
@@ -275,13 +285,39 @@ def make_rows(fields: list[str], records: Iterable[Iterable[Any]]) -> list[Row]:
         >>> make_rows(["a", "b"], [(1, 2), (3, 4)])
         [Row(a=1, b=2), Row(a=3, b=4)]
     """
-    _learn(fields)
+    return rows_of_lists(fields, list(map(list, records)))
+
+
+def rows_of_lists(fields: list[str] | None, records: Iterable[list[Any]]) -> list[Row]:
+    """Build rows that are inserts, with the same names, of lists that become their own."""
+    if fields is not None:
+        _learn(fields)
     rows: list[Row] = []
     for values in records:
         row = bare_row(Row)
-        row._fields, row._values, row._row_kind = fields, list(values), RowKind.INSERT  # pyright: ignore[reportPrivateUsage]
+        row._fields, row._values, row._row_kind = fields, values, _INSERT  # pyright: ignore[reportPrivateUsage]
         rows.append(row)
     return rows
+
+
+def lists_of_rows(records: list[Any]) -> tuple[list[str] | None, list[list[Any]]] | None:
+    """Return the names and the values of rows, which stay theirs; None unless all are inserts with the same names.
+
+    Example:
+        >>> lists_of_rows(make_rows(["a", "b"], [(1, 2), (3, 4)]))
+        (['a', 'b'], [[1, 2], [3, 4]])
+        >>> lists_of_rows([Row(1), Row(a=1)]), lists_of_rows([(1,)])
+        (None, None)
+    """
+    if set(map(type, records)) != {Row}:
+        return None
+    names: list[str] | None = records[0]._fields
+    if names is not None and type(names) is not list:
+        return None
+    for row in records:
+        if row._row_kind is not _INSERT or (row._fields is not names and row._fields != names):
+            return None
+    return names, [row._values for row in records]
 
 
 def field_names(row: Row) -> list[str] | None:

@@ -1,203 +1,85 @@
-"""Queries of Nexmark as programs of PyFlink, whose imports alone are changed: files with the defaults of FileSource."""
+"""The queries of Nexmark, PyFlink programs whose imports `penstock port` changes, beside what DuckDB finds."""
 
 from __future__ import annotations
 
-import json
+import importlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit import nexmark
+from benchmarks.nexmark import events, plain, truth
 
 from penstock._connectors.files import source as file_source
-from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
-from penstock.common.watermark_strategy import TimestampAssigner
+from penstock._engine.cli.porting import ported
+from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import FileSource, StreamFormat
-from penstock.datastream.functions import (
-    AggregateFunction,
-    JoinFunction,
-    KeyedCoProcessFunction,
-    ProcessWindowFunction,
-)
-from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from penstock.datastream import DataStream
-
-PERSON = Types.ROW_NAMED(["id", "name", "at"], [Types.LONG(), Types.STRING(), Types.LONG()])
-AUCTION = Types.ROW_NAMED(["id", "seller", "category", "expires", "at"], [Types.LONG()] * 5)
-BID = Types.ROW_NAMED(["auction", "price", "at"], [Types.LONG()] * 3)
+PROGRAMS = Path(events.__file__).parent / "queries"
+EVENTS = 4_000
+QUERIES = sorted(truth.TRUTHS)
 
 
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return value["at"]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The events: 50 in a second, so that they fill eight windows of ten seconds."""
+    folder = tmp_path_factory.mktemp("nexmark") / "in"
+    events.write(folder, EVENTS, step_ms=20)
+    return folder
 
 
-def stream(lines: DataStream[Any], kind: str, row_type: Any) -> DataStream[Any]:
-    names = row_type.get_field_names()
-    found = lines.filter(lambda event: event["kind"] == kind)
-    return found.map(lambda event: Row(*(event[name] for name in names)), output_type=row_type)
+@pytest.fixture(scope="module")
+def found_by_duckdb(folder: Path) -> Iterator[truth.Events]:
+    found = truth.Events(folder)
+    yield found
+    found.close()
 
 
-class Count(AggregateFunction):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Any, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, acc_a: int, acc_b: int) -> int:
-        return acc_a + acc_b
-
-
-class WithEnd(ProcessWindowFunction):
-    def process(self, key: int, context: Any, elements: Iterable[int]) -> Iterable[Row]:
-        yield Row(context.window().end, key, next(iter(elements)))
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The module that puts a query together, as it is after the port."""
+    place = tmp_path_factory.mktemp("ported")
+    (place / "queries").mkdir()
+    for path in PROGRAMS.glob("*.py"):
+        done = ported(path.read_text())
+        assert done.remarks == ()
+        (place / "queries" / path.name).write_text(done.text)
+    sys.path.insert(0, str(place))
+    yield importlib.import_module("queries.__main__")
+    sys.path.remove(str(place))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "queries"]:
+        del sys.modules[name]
 
 
-class Hottest(ProcessWindowFunction):
-    def process(self, key: int, context: Any, elements: Iterable[Row]) -> Iterable[Row]:
-        found = list(elements)
-        most = max(row[2] for row in found)
-        yield from (row for row in found if row[2] == most)
-
-
-def hot_items(events: DataStream[Any]) -> DataStream[Any]:
-    counted = Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()])
-    sliding = SlidingEventTimeWindows.of(Time.milliseconds(nexmark.WINDOW_MS), Time.milliseconds(nexmark.SLIDE_MS))
-    counts = (
-        stream(events, "bid", BID)
-        .key_by(lambda bid: bid.auction, key_type=Types.LONG())
-        .window(sliding)
-        .aggregate(Count(), WithEnd(), accumulator_type=Types.LONG(), output_type=counted)
-    )
-    return (
-        counts.key_by(lambda row: row[0], key_type=Types.LONG())
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(nexmark.SLIDE_MS)))
-        .process(Hottest(), output_type=counted)
-    )
-
-
-class NewSeller(JoinFunction):
-    def join(self, first: Any, second: Any) -> Row:
-        return Row(first.id, first.name, second.id)
-
-
-def new_sellers(events: DataStream[Any]) -> DataStream[Any]:
-    return (
-        stream(events, "person", PERSON)
-        .join(stream(events, "auction", AUCTION))
-        .where(lambda person: person.id)
-        .equal_to(lambda auction: auction.seller)
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(nexmark.WINDOW_MS)))
-        .apply(NewSeller())
-    )
-
-
-class Winning(KeyedCoProcessFunction):
-    """Keeps the bids of an auction until it expires."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.auction = runtime_context.get_state(ValueStateDescriptor("auction", AUCTION))
-        self.bids = runtime_context.get_list_state(ListStateDescriptor("bids", BID))
-
-    def process_element1(self, value: Any, ctx: Any) -> None:
-        self.auction.update(value)
-        ctx.timer_service().register_event_time_timer(value.expires)
-
-    def process_element2(self, value: Any, ctx: Any) -> None:
-        self.bids.add(value)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Row]:
-        auction = self.auction.value()
-        fitting = [(-bid.price, bid.at) for bid in self.bids.get() if auction.at <= bid.at <= auction.expires]
-        if fitting:
-            price, at = min(fitting)
-            yield Row(auction.id, -price, at)
-        self.bids.clear()
-
-
-def winning_bids(events: DataStream[Any]) -> DataStream[Any]:
-    auctions, bids = stream(events, "auction", AUCTION), stream(events, "bid", BID)
-    return (
-        auctions.connect(bids)
-        .key_by(lambda auction: auction.id, lambda bid: bid.auction, key_type=Types.LONG())
-        .process(Winning(), output_type=Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()]))
-    )
-
-
-class WithAuction(KeyedCoProcessFunction):
-    """Joins bids with their auction, whichever comes first."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.auction = runtime_context.get_state(ValueStateDescriptor("auction", AUCTION))
-        self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", BID))
-
-    def process_element1(self, value: Any, ctx: Any) -> Iterable[Row]:
-        self.auction.update(value)
-        for bid in self.waiting.get():
-            yield Row(value.id, bid.price, value.seller)
-        self.waiting.clear()
-
-    def process_element2(self, value: Any, ctx: Any) -> Iterable[Row]:
-        auction = self.auction.value()
-        if auction is None:
-            self.waiting.add(value)
-        else:
-            yield Row(auction.id, value.price, auction.seller)
-
-
-def bids_of_category(events: DataStream[Any]) -> DataStream[Any]:
-    auctions = stream(events, "auction", AUCTION).filter(lambda auction: auction.category == nexmark.CATEGORY)
-    return (
-        auctions.connect(stream(events, "bid", BID))
-        .key_by(lambda auction: auction.id, lambda bid: bid.auction, key_type=Types.LONG())
-        .process(WithAuction(), output_type=Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()]))
-    )
+def test_the_plain_program_of_each_query_finds_what_duckdb_finds(
+    folder: Path, found_by_duckdb: truth.Events, tmp_path: Path
+) -> None:
+    assert sorted(plain.FLOORS) == QUERIES
+    for query in QUERIES:
+        plain.write(query, folder, tmp_path / query)
+        assert found_by_duckdb.check(query, tmp_path / query) > 0
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (hot_items, nexmark.hot_items),
-        (new_sellers, nexmark.new_sellers),
-        (winning_bids, nexmark.winning_bids),
-        (bids_of_category, nexmark.bids_of_category),
-    ],
-    ids=["Q5", "Q8", "Q9", "Q20"],
-)
-def test_nexmark_over_two_files_of_the_same_time_equals_plain_python(
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_nexmark_over_two_files_of_the_same_time_gives_what_duckdb_finds(
+    query: str,
+    mode: str,
+    *,
+    program: Any,
+    folder: Path,
+    found_by_duckdb: truth.Events,
     tmp_path: Path,
-    name: str,
     monkeypatch: pytest.MonkeyPatch,
-    query: Callable[[DataStream[Any]], DataStream[Any]],
-    expected: Callable[[list[dict[str, Any]]], list[tuple[Any, ...]]],
 ) -> None:
-    monkeypatch.setattr(file_source, "_LEAST_PART_BYTES", 1024)  # so small files would be cut, too
-    folder = tmp_path / "in"
-    folder.mkdir()
-    made = nexmark.events(6000)
-    nexmark.write_files(folder, made)
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(folder)).build()
-    events = (
-        env.from_source(source, WatermarkStrategy.no_watermarks(), "events")
-        .map(json.loads)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(500)).with_timestamp_assigner(At())
-        )
+    monkeypatch.setattr(file_source, "_LEAST_PART_BYTES", 1 << 16)  # so small files would be cut, too
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration.from_dict({"execution.runtime-mode": mode, "parallelism.default": "2"})
     )
-    with query(events).execute_and_collect(name) as found:
-        rows = sorted(tuple(row) for row in found)
-    wanted = expected(made)
-    assert len(wanted) > 50
-    assert rows == wanted
+    program.build(env, query, str(folder), str(tmp_path / "out"))
+    env.execute(f"nexmark {query} {mode}")
+    assert found_by_duckdb.check(query, tmp_path / "out") > 0

@@ -12,6 +12,7 @@ import pytest
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
 from penstock._engine.runtime.blocks import cut, decode_batch, encode_batch, fragments
+from penstock.common.types import Row, RowKind
 
 MEGABYTE = b"x" * (1 << 20)
 
@@ -61,6 +62,51 @@ def test_records_of_a_known_shape_come_back_of_the_same_types(
     assert [type(record) for record in back.records] == [type(record) for record in records]
     assert (back.timestamps, back.watermarks) == (batch.timestamps, batch.watermarks)
     assert back.shape == (shape if is_packed else None)
+
+
+def named(*values: Any) -> Row:
+    row = Row(*values)
+    row.set_field_names([f"field_{place}" for place in range(len(values))])
+    return row
+
+
+@pytest.mark.parametrize(
+    ("rows", "first_byte"),
+    [
+        ([Row(1, "a"), Row(None, 2.5), Row()], 3),
+        ([named(1, "a", True, b"b"), named(-1, "\u00e9", False, b"")], 3),
+        ([named(1), named(2**64)], 4),
+        ([named("a"), named("\ud800")], 4),
+        ([named(Decimal("1.50"), date(2026, 1, 1)), named([1, (2,)], {"a": Row(b=named(1))})], 4),
+        ([named(Text("a"))], 4),
+        ([Row(1, 2)(3, 4), Row(1, 2)(5, 6)], 3),  # names that are numbers
+        ([Row((1, 2))(3), Row((1, 2))(4)], 4),
+        ([named(1), Row(1)], 0),
+        ([named(1), Row(other=1)], 0),
+        ([named(1), (1,)], 0),
+        ([Row(1), Row.of_kind(RowKind.DELETE, 1)], 0),
+        ([Row.of_kind(RowKind.DELETE, 1), Row.of_kind(RowKind.DELETE, 2)], 0),
+    ],
+)
+@pytest.mark.parametrize("stamped", [False, True])
+def test_rows_come_back_with_names_kinds_and_the_types_of_their_values(
+    rows: list[Any], first_byte: int, stamped: bool
+) -> None:
+    stamps = list(range(len(rows))) if stamped else None
+    payload = encode_batch(RowBatch(rows, stamps, [(0, 5)]))
+    assert payload[0] == first_byte
+    back = decode_batch(payload)
+    assert back.records == rows
+    assert list(map(repr, back.records)) == list(map(repr, rows))
+    assert [[type(value) for value in row] for row in back.records] == [[type(value) for value in row] for row in rows]
+    assert (back.timestamps, list(back.watermarks)) == (stamps, [(0, 5)])
+
+
+def test_rows_that_come_back_are_apart() -> None:
+    row = named(1, [2])
+    first, second = decode_batch(encode_batch(RowBatch([row, named(1, 2), row]))).records[:2]
+    first[0] = 7
+    assert (second[0], row[0]) == (1, 1)
 
 
 def test_a_cut_block_keeps_its_shape() -> None:

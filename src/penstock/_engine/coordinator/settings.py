@@ -227,6 +227,8 @@ class JobSettings:
     directory: str = ""
     #: None if this may be the first start of the job.
     earlier: EarlierRun | None = None
+    #: Whether the job is taken over from a driver that is known to run.
+    takes_over: bool = True
 
     @property
     def latest(self) -> bool:
@@ -269,6 +271,7 @@ class JobSettings:
             auto_parallelism=AutoParallelism.read(configuration),
             directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
             earlier=EarlierRun.read(configuration),
+            takes_over=configuration.get(option_table.TAKEOVER),
         )
 
 

@@ -431,6 +431,8 @@ class TaskFailure(_Told):
     exception: bytes | None
     #: Whether a restart would end the same way.
     non_recoverable: bool = False
+    #: What chose the operator's records, if that failed and not the operator: a key function, with its line; else "".
+    chooser: str = ""
 
 
 @dataclass(frozen=True, slots=True)

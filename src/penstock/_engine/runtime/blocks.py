@@ -2,14 +2,16 @@
 
 The first byte of a block names its encoding, and each encoding is one line of a table. Records of one shape whose
 fields are texts, numbers, bytes and None are packed as MessagePack after their shape, so that the reader gets the same
-types and knows the shape. That takes half the time of pickle, which encodes all other records. Columns are an Arrow IPC
-stream, which is read without a copy.
+types and knows the shape. That takes half the time of pickle, which encodes all other records. Rows with the same names
+go as their values, in MessagePack or by pickle, in a quarter of the time that pickle takes for them. Columns are an
+Arrow IPC stream, which is read without a copy.
 """
 
 from __future__ import annotations
 
 import pickle
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
@@ -19,28 +21,38 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
 from penstock.common.columns import RecordLayout
+from penstock.common.types import Row, lists_of_rows, rows_of_lists
 from penstock.errors import DamagedBlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock._engine.operators.batch import Batch, Shape
+    from penstock._engine.operators.batch import Batch, Shape, Watermarks
 
 #: The first byte of a block of each encoding.
 _PICKLED: Final = b"\0"
 _PACKED: Final = b"\1"
 _COLUMNS: Final = b"\2"
+_PACKED_ROWS: Final = b"\3"
+_PICKLED_ROWS: Final = b"\4"
 #: Arrow needs its data aligned; the bytes of a payload are.
 _ALIGNMENT: Final = 8
 #: The encoding of a shape: one letter for each type; the letters of a tuple follow `_TUPLE`.
 _LETTERS: Final[dict[type[Any], str]] = {str: "s", int: "i", float: "f", bool: "b", bytes: "y", type(None): "n"}
 _TYPES: Final = {letter: kind for kind, letter in _LETTERS.items()}
 _TUPLE: Final = "("
+#: Tells whether MessagePack keeps all of some types.
+_are_plain: Final = frozenset(_LETTERS).issuperset
 #: The number of cached shapes.
 _SHAPES: Final = 256
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 _Content: TypeAlias = "tuple[list[Any], list[int] | None, list[tuple[int, int]]]"
+#: The names of rows and their values, in place of records.
+_Lists: TypeAlias = "tuple[list[str] | None, list[list[Any]], list[int] | None, Watermarks]"
+_lists_decoder: Final = msgspec.msgpack.Decoder(
+    tuple[list[Any] | None, list[list[Any]], list[int] | None, list[tuple[int, int]]]
+)
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -88,11 +100,42 @@ def _encode_rows(batch: RowBatch) -> bytes:
             return head + _pack(content)
         except (OverflowError, ValueError):  # a number beyond 64 bits, a lone surrogate
             pass
+    lists = lists_of_rows(batch.records) if batch.shape is None or batch.shape is Row else None
+    if lists is not None:
+        names, values = lists
+        return _encode_lists((names, values, batch.timestamps, batch.watermarks))
+    return _PICKLED + _pickled(content)
+
+
+def _encode_lists(content: _Lists) -> bytes:
+    names, lists = content[:2]
+    if _are_plain(map(type, chain(names or (), chain.from_iterable(lists)))):
+        try:
+            return _PACKED_ROWS + _pack(content)
+        except (OverflowError, ValueError):  # as above
+            pass
+    return _PICKLED_ROWS + _pickled(content)
+
+
+def _pickled(content: Any) -> bytes:
     try:
-        return _PICKLED + pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A class that pickle cannot name, such as one made inside a function.
-        return _PICKLED + cloudpickled.dumps(content)
+        return cloudpickled.dumps(content)
+
+
+def _decode_packed_rows(payload: bytes) -> RowBatch:
+    return _rows_of(_lists_decoder.decode(memoryview(payload)[1:]))
+
+
+def _decode_pickled_rows(payload: bytes) -> RowBatch:
+    return _rows_of(pickle.loads(memoryview(payload)[1:]))
+
+
+def _rows_of(content: _Lists) -> RowBatch:
+    names, lists, stamps, watermarks = content
+    return RowBatch(rows_of_lists(names, lists), stamps, watermarks)
 
 
 def _decode_pickled(payload: bytes) -> RowBatch:
@@ -165,6 +208,8 @@ _DECODERS: Final[dict[bytes, tuple[str, Callable[[bytes], Batch]]]] = {
     _PICKLED: ("pickled rows", _decode_pickled),
     _PACKED: ("rows as MessagePack", _decode_packed),
     _COLUMNS: ("columns as Arrow IPC", _decode_columns),
+    _PACKED_ROWS: ("values of rows as MessagePack", _decode_packed_rows),
+    _PICKLED_ROWS: ("pickled values of rows", _decode_pickled_rows),
 }
 
 

@@ -245,7 +245,7 @@ class Pane:
 
         Call it with each write of such a row: the user's key is stored with the value, and replaced with it.
         """
-        if self.table.keep_keys and not gives_back(key):
+        if key is not address and self.table.keep_keys and not gives_back(key):
             self.originals[address] = (key, None) if type(address) is tuple else key
 
     def key_of(self, normal: NormalKey) -> Any:
