@@ -211,7 +211,8 @@ def _variable(key: str) -> str:
 
 
 def test_every_key_has_a_row() -> None:
-    assert set(CASES) == set(OPTIONS)
+    assert set(OPTIONS) - set(CASES) == set(), "add a Case for each of these keys to CASES above"
+    assert set(CASES) - set(OPTIONS) == set(), "there is no such key"
 
 
 @BY_KEY

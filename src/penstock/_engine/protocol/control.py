@@ -348,7 +348,9 @@ class OperatorAck:
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """What a subtask has done, in an epoch or since its job began. A further figure is a field here.
+    """What a subtask has done, in an epoch or since its job began.
+
+    A further figure is a field here, which `runtime.figures` fills.
 
     Source: Flink's ``IOMetrics``.
     """
