@@ -29,7 +29,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Examples take as long as the machine is busy: no deadlines. The campaign looks further than CI. What an earlier run
 # has found is not tried first: the seed alone says what is drawn.
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, database=None)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

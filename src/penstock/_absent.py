@@ -1,4 +1,4 @@
-"""Explains missing names of PyFlink, with the alternatives in the table ``absent_names.txt``.
+"""Explains missing names of PyFlink, with the alternatives in ``absent_names.txt`` and ``unlisted_names.txt``.
 
 A public module calls :func:`explain` at its end. Then
 
@@ -30,7 +30,21 @@ _ALL: Final = "*"
 @cache
 def table() -> dict[tuple[str, str], str]:
     """Return the reason for each absent name, by module below ``penstock`` and name; ``*`` is a whole module."""
-    text = (files(_PACKAGE) / "absent_names.txt").read_text(encoding="utf-8")
+    return public() | unlisted()
+
+
+def public() -> dict[tuple[str, str], str]:
+    """Return the reasons for absent names of PyFlink's public API."""
+    return _read("absent_names.txt")
+
+
+def unlisted() -> dict[tuple[str, str], str]:
+    """Return the reasons for names that programs use though they are private, or were taken out by Flink 2."""
+    return _read("unlisted_names.txt")
+
+
+def _read(name: str) -> dict[tuple[str, str], str]:
+    text = (files(_PACKAGE) / name).read_text(encoding="utf-8")
     found: dict[tuple[str, str], str] = {}
     reason = ""
     for line in text.splitlines():

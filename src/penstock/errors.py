@@ -30,6 +30,7 @@
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
     │   ├── ExposedCheckpointError          other users can change the files that the job starts from
     │   ├── FinishedOperatorError           an operator before a finished one may still send records
+    │   ├── JobRunningError                 the job runs already, and is not to be taken over
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
@@ -258,6 +259,7 @@ from penstock._errors.start import (
     CorruptCheckpointError,
     ExposedCheckpointError,
     FinishedOperatorError,
+    JobRunningError,
     LocalStateError,
     MaxParallelismError,
     MissingRecordsError,
@@ -330,6 +332,7 @@ __all__ = [
     "JobRequestError",
     "JobRestartingError",
     "JobRunError",
+    "JobRunningError",
     "JobStoppedError",
     "JobUnreachableError",
     "KafkaConnectorError",

@@ -11,6 +11,8 @@ import pytest
 from tests.cluster.standalone import counts_of, expected_counts, lines_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cluster.conftest import Driver
     from tests.cluster.standalone import Standalone
     from tests.services.s3 import S3Server
@@ -103,8 +105,8 @@ def await_note(note: Path, running: object) -> None:
         time.sleep(0.05)
 
 
-def test_job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path(
-    cluster: Standalone, driver: Driver
+def job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path(
+    cluster: Standalone, driver: Driver, server: S3Server
 ) -> None:
     lines = cluster.own / "lines.txt"
     lines.write_text("one\ntwo\n")
@@ -117,7 +119,9 @@ def test_job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_an
     assert not checkpoints.exists()
 
 
-def test_job_without_a_checkpoint_directory_is_refused_with_the_key(cluster: Standalone, driver: Driver) -> None:
+def job_without_a_checkpoint_directory_is_refused_with_the_key(
+    cluster: Standalone, driver: Driver, server: S3Server
+) -> None:
     ended = driver.run(COPYING, cluster.shared, cluster.shared / "never")
     assert ended.error == "UnsuitableClusterError"
     assert CHECKPOINTS in ended.text
@@ -125,7 +129,7 @@ def test_job_without_a_checkpoint_directory_is_refused_with_the_key(cluster: Sta
     assert not (cluster.shared / "never").exists()
 
 
-def test_credentials_in_the_drivers_environment_alone_are_found_at_the_start(
+def credentials_in_the_drivers_environment_alone_are_found_at_the_start(
     cluster: Standalone, driver: Driver, server: S3Server
 ) -> None:
     bucket = server.make_bucket("unreached")
@@ -139,8 +143,8 @@ def test_credentials_in_the_drivers_environment_alone_are_found_at_the_start(
     assert server.secret_key not in ended.text
 
 
-def test_modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share(
-    cluster: Standalone, driver: Driver
+def modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share(
+    cluster: Standalone, driver: Driver, server: S3Server
 ) -> None:
     library, numbers = cluster.own / "library", cluster.shared / "numbers.txt"
     (library / "tariffs").mkdir(parents=True)
@@ -155,7 +159,9 @@ def test_modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_
         assert sorted(priced, key=int) == [str(7 + extra), str(14 + extra)]
 
 
-def test_module_that_hosts_lack_is_named_with_the_ways_to_ship_it(cluster: Standalone, driver: Driver) -> None:
+def module_that_hosts_lack_is_named_with_the_ways_to_ship_it(
+    cluster: Standalone, driver: Driver, server: S3Server
+) -> None:
     hidden = cluster.own / "site-packages"  # what is installed is not shipped
     hidden.mkdir()
     (hidden / "rates.py").write_text("def price(count):\n    return count\n")
@@ -167,9 +173,28 @@ def test_module_that_hosts_lack_is_named_with_the_ways_to_ship_it(cluster: Stand
     assert "spark.archives" in ended.text
 
 
-def test_doctor_looks_at_the_hosts_without_a_job(cluster: Standalone, driver: Driver) -> None:
+def doctor_looks_at_the_hosts_without_a_job(cluster: Standalone, driver: Driver, server: S3Server) -> None:
     shared, own = (driver.run(LOOKING, cluster.url, place / "doctor").result for place in (cluster.shared, cluster.own))
     assert [row["verdict"] for row in shared if row["subject"].startswith("Host host-")] == ["ok", "ok"]
     (problem,) = (row for row in own if row["subject"] == "Cluster")
     assert problem["verdict"] == "failed"
     assert f"does not have {cluster.own / 'doctor'} of {CHECKPOINTS}" in problem["text"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "check",
+    [
+        job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path,
+        job_without_a_checkpoint_directory_is_refused_with_the_key,
+        credentials_in_the_drivers_environment_alone_are_found_at_the_start,
+        modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share,
+        module_that_hosts_lack_is_named_with_the_ways_to_ship_it,
+        doctor_looks_at_the_hosts_without_a_job,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_hosts_have_what_a_job_needs_or_the_start_says_what_they_lack(
+    check: Callable[[Standalone, Driver, S3Server], None], cluster: Standalone, driver: Driver, server: S3Server
+) -> None:
+    check(cluster, driver, server)

@@ -15,7 +15,7 @@ import pytest
 from tests.compat.flink_cli.command_line import JARS, SHORT, flink_is_here, java
 from tests.compat.flink_cli.live_job import Cluster, numbers
 
-from penstock._engine.launch import _archive as archive
+from penstock._engine.rest.archiving import Archivist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def test_flinks_history_server_lists_archived_jobs_and_answers_as_we_did(tmp_pat
     jobs = [cluster.job(build) for build in (succeeds, fails)]
     for job in jobs:
         job.result.exception(LIMIT_S)
-        archive(str(archives), {}, job.view)
+        Archivist(str(archives), {}, None).job_ended(job.view)
     assert {job.status.name for job in jobs} == {"FINISHED", "FAILED"}
 
     paths = [f"/jobs/{job.job_id}{below}" for job in jobs for below in OF_A_JOB]

@@ -61,7 +61,7 @@ EXPECTED = {
 def printed(name: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Run an example, and return the lines that it prints."""
     done = ported((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
-    assert done.remarks == ()
+    assert done.findings == ()
     program = folder / f"{name.rpartition('/')[2]}.py"
     program.write_text(done.text, encoding="utf-8")
     monkeypatch.setattr("sys.argv", [str(program)])

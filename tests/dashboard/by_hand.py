@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.unit.rest.fakes import FakeControl
 
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.metric_history import MetricHistory
 
 #: The server asks pages to wait a little less before they ask again.
 REFRESH_MS = 3500
@@ -32,13 +33,15 @@ _FOR_EVER = "2000000000"
 
 
 @contextmanager
-def serving(directory: Path, *controls: FakeControl, token: str | None = None) -> Generator[str]:
+def serving(
+    directory: Path, *controls: FakeControl, token: str | None = None, figures: MetricHistory | None = None
+) -> Generator[str]:
     """Serve jobs on a port of this machine; gives the address of the pages."""
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
     keys["penstock.rest.token"] = token or "none"
     server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _1, _2, _3: None)
     for control in controls:
-        server.add(control)
+        server.add(control, figures=figures)
     server.start(2)
     try:
         yield f"{server.address}/"
@@ -71,11 +74,13 @@ def wide_job() -> JobView:
         for uid, (name, inputs) in names.items()
     )
     busy = {"trades": 310, "rates": 40, "parse": 220, "convert": 870, "minute": 330, "alerts": 150, "odd": 10}
+    waits = {"trades": 620, "rates": 640, "parse": 480}
     subtasks = tuple(
         tuple(
             SubtaskView(
                 io=IOMetrics(1_234_567, 1_200_000, 50_000_000, 48_000_000, busy[uid] * 30),
                 last_io=IOMetrics(8_400, 8_300, busy_ms=busy[uid] - 100 * index),
+                last_waited_ms=waits.get(uid, 0),
                 input_watermark=1_795_229_585_000,
                 output_watermark=1_795_229_585_000,
                 finished=uid == "rates" and index == 0,
@@ -85,7 +90,7 @@ def wide_job() -> JobView:
         for uid in names
     )
     plan = PlanView(vertices, bounded=False, parallelism=2, max_parallelism=-1)
-    last = checkpoint(412, subtask_count=14)
+    last = checkpoint(412, subtask_count=14, subtasks=checkpoint(412).subtasks[:1] * len(names))
     return replace(
         job(),
         name="prices",

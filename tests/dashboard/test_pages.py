@@ -82,6 +82,7 @@ def test_job_that_failed_in_its_first_epoch_is_not_said_to_have_read_nothing(pag
 def test_card_has_counts_rates_watermark_and_finished_subtasks(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}")
     text = card(page, "parse -> with timestamps").inner_text()
+    assert re.search(r"Busy\s+22 %\s*waits 48 %", text)
     assert re.search(r"In\s+2,469,134\s*16,800/s", text)
     assert re.search(r"Out\s+2,400,000\s*16,600/s", text)
     assert re.search(r"Watermark\s+2026-11-21 02:53:05", text)
@@ -140,8 +141,8 @@ def test_vertex_opens_with_its_operators_lines_and_subtasks(page: Page, address:
         "with timestamps | parse-1 | prices.py:21",
     ]
     first, second = rows(page, "Subtasks of this vertex")
-    assert first == "0 | running | 22 % | 1,234,567 | 1,200,000 | 50.0 MB | 48.0 MB | 2026-11-21 02:53:05"
-    assert second.startswith("1 | running | 12 %")
+    assert first == "0 | running | 22 % | 48 % | 1,234,567 | 1,200,000 | 50.0 MB | 48.0 MB | 2026-11-21 02:53:05"
+    assert second.startswith("1 | running | 12 % | 48 %")
     page.get_by_role("link", name="Close").click()
     expect(page.get_by_role("region", name="Subtasks of this vertex")).to_have_count(0)
 
@@ -214,9 +215,14 @@ def test_what_was_folded_in_stays_so_when_the_page_is_refreshed(page: Page, addr
 
 def test_configuration_is_filtered_by_keys_and_values(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}/configuration")
-    assert rows(page, "Keys and values") == ["parallelism.default | 2", "penstock.rest.token | ******"]
-    page.get_by_role("searchbox", name="Filter").fill("PARALLEL")
-    assert rows(page, "Keys and values") == ["parallelism.default | 2"]
+    assert rows(page, "Keys and values") == [
+        "parallelism.default | 2 | the program | 1",
+        "penstock.rest.token | ****** | the program | ",
+    ]
+    page.get_by_role("searchbox", name="Filter").fill("PARALLELISM")
+    assert rows(page, "Keys and values") == ["parallelism.default | 2 | the program | 1"]
+    page.get_by_role("checkbox", name="Defaults, too").check()
+    assert "pipeline.max-parallelism | -1 | default | -1" in rows(page, "Keys and values")
     page.get_by_role("searchbox", name="Filter").fill("nothing of the kind")
     expect(page.get_by_text("No key or value has that in it.")).to_be_visible()
 
@@ -252,6 +258,10 @@ def test_page_keeps_what_it_knows_when_the_driver_is_gone(page: Page, tmp_path: 
         expect(cards(page)).to_have_count(7)
     page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_role("status").first).to_contain_text("The driver does not answer")
+    expect(page.locator(".title .badge")).to_have_text("lost")
+    expect(page.get_by_text("penstock list --all")).to_be_visible()
+    expect(page.get_by_text("If it is gone, resume it with")).to_contain_text(f"penstock run -s /cp/{JOB}/chk-412")
+    expect(page.locator("main").get_by_text("running", exact=True)).to_have_count(0)
     page.get_by_role("link", name="Checkpoints").click()
     expect(page.get_by_role("region", name="History of checkpoints")).to_be_visible()
 

@@ -68,12 +68,37 @@ def test_every_text_stands_out_from_its_ground(page: Page, tmp_path: Path, schem
     view = replace(wide, failures=(FAILURE,), checkpoints=job().checkpoints)
     with serving(tmp_path, FakeControl(view)) as address:
         page.goto(f"{address}#/job/{JOB}/graph/{CONVERT}")
-        for tab in ("Graph", "Checkpoints", "Exceptions", "Configuration"):
+        for tab in ("Graph", "Metrics", "Checkpoints", "Exceptions", "Log", "Configuration"):
             page.get_by_role("link", name=tab).click()
             expect(page.get_by_role("region", name=tab, exact=True)).to_be_visible()
             assert page.evaluate(FAINT_TEXTS) == [], tab
         page.get_by_role("button", name="Cancel", exact=True).click()
         assert page.evaluate(FAINT_TEXTS) == []
+
+
+def test_narrow_page_has_one_line_at_its_top_and_a_graph_that_pans_and_cuts_nothing(page: Page, tmp_path: Path) -> None:
+    with serving(tmp_path, FakeControl(replace(wide_job(), failures=(FAILURE,)))) as address:
+        page.goto(f"{address}#/job/{JOB}")
+        top = page.locator(".top").bounding_box()
+        page.set_viewport_size({"width": 400, "height": 800})
+        narrow = page.locator(".top").bounding_box()
+        assert top is not None
+        assert narrow is not None
+        assert narrow["height"] == top["height"]
+        graph = page.get_by_role("region", name="Graph of the job")
+        for card in page.get_by_role("article").all():
+            card.scroll_into_view_if_needed()
+            box, around = card.bounding_box(), graph.bounding_box()
+            assert box is not None
+            assert around is not None
+            assert around["x"] <= box["x"]
+            assert box["x"] + box["width"] <= around["x"] + around["width"]
+        for tab in ("Graph", "Metrics", "Checkpoints", "Exceptions", "Log", "Configuration"):
+            page.get_by_role("link", name=tab).click()
+            expect(page.get_by_role("region", name=tab, exact=True)).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, tab
+            tallest = "Math.max(0, ...[...document.querySelectorAll('tr')].map((row) => row.offsetHeight))"
+            assert page.evaluate(tallest) < 120, tab
 
 
 def test_everything_that_can_be_pressed_has_a_name(page: Page, tmp_path: Path) -> None:

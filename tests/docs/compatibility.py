@@ -81,7 +81,14 @@ def document() -> str:
     items = surface.items(RECORDED)
     present = [path for path, item in items.items() if surface.problem_with("penstock", path, item) is None]
     numbers = {"total": len(items), "present": len(present), "absent": len(items) - len(present)}
-    sections = (_by_module(items, set(present)), _absent_names(), _refused(), _otherwise(), _without_effect())
+    sections = (
+        _by_module(items, set(present)),
+        _absent_names("## Not here", _absent.public()),
+        _absent_names("## Private names, and those of Flink 1", _absent.unlisted()),
+        _refused(),
+        _otherwise(),
+        _without_effect(),
+    )
     return "\n".join(
         [HEADER.format(version=RECORDED["version"], **numbers), *(line for one in sections for line in one)]
     )
@@ -96,10 +103,10 @@ def _by_module(items: dict[str, surface.Entry], present: set[str]) -> Iterator[s
     yield ""
 
 
-def _absent_names() -> Iterator[str]:
-    yield from ("## Not here", "", "| In `penstock.` | What | Why, and what to use |", "| --- | --- | --- |")
+def _absent_names(heading: str, table: dict[tuple[str, str], str]) -> Iterator[str]:
+    yield from (heading, "", "| In `penstock.` | What | Why, and what to use |", "| --- | --- | --- |")
     rows: dict[tuple[str, str], list[str]] = {}
-    for (module, name), reason in _absent.table().items():
+    for (module, name), reason in table.items():
         rows.setdefault((module, reason), []).append(name)
     for (module, reason), names in sorted(rows.items()):
         shown = "the whole module" if names == ["*"] else ", ".join(f"`{name}`" for name in names)

@@ -1,5 +1,7 @@
 """Real kills: a job gets SIGKILL with all it has started, starts again, and its files hold exactly the truth.
 
+Between the kills the history says that it is lost, and from where it is resumed.
+
 Once in ``make test``; ``make campaign`` kills five times, at twenty seeds.
 """
 
@@ -11,9 +13,12 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fault.processes import Watched, descendants
+
+from penstock._engine.rest.history import History
 
 JOB = Path(__file__).with_name("counting_job.py")
 NUMBERS = 60_000
@@ -28,7 +33,11 @@ PATIENCE_S = 240
 def start(directory: Path) -> subprocess.Popen[bytes]:
     with (directory / "log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, str(JOB), str(directory), str(NUMBERS)], stdout=log, stderr=log, start_new_session=True
+            [sys.executable, str(JOB), str(directory), str(NUMBERS)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "PENSTOCK_JOBMANAGER__ARCHIVE__FS__DIR": str(directory / "archives")},
         )
 
 
@@ -45,7 +54,16 @@ def kill_at_work(directory: Path, rng: random.Random) -> None:
     watched = Watched(descendants(process.pid))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    [line] = [line for line in runs(directory) if not line["penstock"]["lost"]["was_resumed"]]
+    resumed_from = Path(line["penstock"]["lost"]["checkpoint"].removeprefix("file:"))
+    assert resumed_from.name == f"chk-{line['penstock']['checkpoint_id']}"
+    assert (resumed_from / "_metadata").is_file()
     assert watched.still_alive_after(END_S) == []
+
+
+def runs(directory: Path) -> list[dict[str, Any]]:
+    """Return what the history says of the runs of the job."""
+    return History(str(directory / "archives"), {}).lines()
 
 
 def checkpoints(directory: Path) -> set[Path]:
@@ -69,6 +87,9 @@ def test_files_hold_each_record_once_after_the_job_was_killed_again_and_again(tm
         kill_at_work(tmp_path, rng)
     process = start(tmp_path)
     assert process.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+    last, *lost = runs(tmp_path)
+    assert (last["state"], "lost" in last["penstock"]) == ("FINISHED", False)
+    assert [line["penstock"]["lost"]["was_resumed"] for line in lost] == [True] * KILLS
 
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
     lines = [line for path in files for line in path.read_text().splitlines()]

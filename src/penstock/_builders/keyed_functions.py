@@ -11,6 +11,7 @@ from penstock._api.functions.basic import FilterFunction, FlatMapFunction, Funct
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction
 from penstock._api.functions.wrapping import WrappingFunction
+from penstock.common.types import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,14 @@ class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, A
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         return (self.function.map(value),)
+
+
+class WithKey(WrappingFunction[Any], MapFunction[Any, Row]):
+    """Gives each record with its key, as PyFlink collects a keyed stream."""
+
+    def map(self, value: Any) -> Row:
+        select: Any = getattr(self.function, "get_key", self.function)
+        return Row(f0=select(value), f1=value)
 
 
 class KeyedFlatMap(Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
 
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from penstock._api.functions.process import KeyedProcessFunction
@@ -13,12 +13,13 @@ from penstock._builders.column_aggregation import column_totals
 from penstock._builders.data_stream import DataStream
 from penstock._builders.declared_fields import check_field
 from penstock._builders.interval_join import IntervalJoin
-from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
+from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap, WithKey
 from penstock._builders.operator_settings import CALLS
 from penstock._builders.partitions import KeyPartitions
 from penstock._builders.typed_functions import typed_reduce
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import MapFactory
 from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
 from penstock._shelf import show
 from penstock.errors import UnsupportedOperationError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock._api.windows.window import CountWindow, WindowAssigner
     from penstock._builders.partitions import PartitionWindowedStream
+    from penstock._builders.results import CloseableIterator
     from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock.common.typeinfo import TypeInformation
 
@@ -259,6 +261,32 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """
         self._check_stream("interval_join", other_stream)
         return IntervalJoin(self, other_stream)
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[Any] | list[Any]:
+        """Execute the job, and return each record with its key, as PyFlink does: ``Row(f0=key, f1=record)``.
+
+        The stream before ``key_by`` gives the records alone, and so do sinks and ``print``.
+
+        Args:
+            job_execution_name: The name of the job.
+            limit: The maximum number of records.
+        """
+        factory = MapFactory(WithKey(self._key_selector))
+        pairs = self._origin._transform(factory, "With key", None, keep_size=True)
+        return pairs.execute_and_collect(job_execution_name, cast("int", limit))
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
 

@@ -19,7 +19,7 @@ from penstock._builders.dataframes import frame_of_stream
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
-from penstock._engine.graph.stream_graph import Partitioning
+from penstock._engine.graph.stream_graph import NAMELESS_SINK, Partitioning
 from penstock._engine.operators.factories.sources_and_sinks import (
     CollectFactory,
     CommittablesFactory,
@@ -253,12 +253,12 @@ class StreamOutputs(StreamSettings, Generic[T]):
                 operation = f"a {kind} topology of {type(sink).__name__}"
                 raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
         if isinstance(sink, SupportsPreCommitTopology):
-            writer = self._add(SinkWriterFactory(sink, emits_committables=True), "Sink")
+            writer = self._add(SinkWriterFactory(sink, emits_committables=True), NAMELESS_SINK)
             committables = self._output_of(writer, None)
             end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
             end._add(CommittablesFactory(cast("HasCommittables[Any]", sink)), "Committables")
         else:
-            writer = self._add(SinkWriterFactory(sink), "Sink")
+            writer = self._add(SinkWriterFactory(sink), NAMELESS_SINK)
         if isinstance(sink, SupportsPostCommitTopology):
             committed = self._pipeline.add_committed(
                 "Committed", CommittedFactory(cast("HasCommittables[Any]", sink)), writer

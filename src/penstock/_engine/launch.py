@@ -5,28 +5,32 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check_settings
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
+from penstock._engine.driver.client.preflight import look_at_paths
 from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.driver.client.submissions import Submissions
 from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import user_folders, user_modules
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.clocks import Moment
+from penstock._engine.rest.archiving import Archivist
 from penstock._engine.rest.directories import places
+from penstock._engine.rest.log_lines import keep_lines
+from penstock._engine.rest.metric_history import MetricHistory
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
-from penstock._engine.storage.opening import open_storage, storage_options
+from penstock._engine.storage.opening import storage_options
 from penstock.common import batch_options, option_table
 from penstock.common.process import protect_standard_streams
 from penstock.common.redaction import hiding
 from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
-from penstock.errors import CheckpointStorageError, UnsupportedOperationError
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +66,8 @@ def submit(
     Raises:
         ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
+        NoCheckpointError: There is no savepoint or checkpoint at the path to start from.
+        PathError: A bounded source is to read a local path at which nothing is.
         RepeatedJobError: With ``latest``, it would be a job that this program has submitted before.
         MissingRecordsError: An earlier process of a supervised program has kept the job's checkpoints, and this one has
             no directory for them.
@@ -69,6 +75,7 @@ def submit(
     """
     protect_standard_streams()
     set_up_log(configuration)
+    keep_lines()
     supervised = resumption()
     with _submissions.admitted(job_graph, configuration, named_apart=supervised is not None) as submission:
         if submission.name != job_graph.name:
@@ -93,6 +100,7 @@ def _start(
 ) -> JobDriver:
     check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     _check_alone(job_graph, configuration)
+    look_at_paths(job_graph, configuration)
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
@@ -111,11 +119,16 @@ def _start(
         driver.watch.on_end.append(on_end)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
+    figures = MetricHistory(driver, Moment.now)
+    loop.add_listener(figures)
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
     if archive_directory is not None:
-        driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
+        kept = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+        archivist = Archivist(archive_directory, storage_options(configuration), kept, figures)
+        driver.watch.on_named.append(archivist.job_named)
+        driver.watch.on_end.append(archivist.job_ended)
     if server is not None:
-        server.add(driver, places(driver, configuration, storage_options(configuration)))
+        server.add(driver, places(driver, configuration, storage_options(configuration)), figures)
         loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
@@ -195,13 +208,3 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
         else:
             _servers[0].check_same(configuration)
         return _servers[0]
-
-
-def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
-    """Write the archive of an ended job for Flink's history server; a failure is logged."""
-    from penstock._engine.rest.archive import archive
-
-    try:
-        open_storage(directory, options).put(job.job_id, archive(job))
-    except CheckpointStorageError as error:
-        _log.warning("Job %r could not be archived: %s", job.name, error)

@@ -66,11 +66,16 @@ class FailureLocation:
     location: str | None = None
     record: str | None = None  #: the repr of the current record, shortened; None outside of records, as in ``open()``
     traceback: str | None = None  #: the traceback of the user's exception as text
+    #: the function that chose the operator's records, if that raised, such as ``"key function by_town at job.py:7"``
+    chooser: str | None = None
 
     def __str__(self) -> str:
         where = f"  in subtask {self.subtask_index}, outside of its operators"
         if self.operator_name:
-            where = f"  in operator {self.operator_name!r} (uid {self.operator_uid!r}), subtask {self.subtask_index}"
+            of = "" if self.chooser is None else f"{self.chooser} of "
+            where = (
+                f"  in {of}operator {self.operator_name!r} (uid {self.operator_uid!r}), subtask {self.subtask_index}"
+            )
         at = "" if self.location is None else f"\n  at {self.location}"
         on = "" if self.record is None else f"\n  on record {self.record}"
         return where + at + on

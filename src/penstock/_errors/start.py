@@ -24,6 +24,21 @@ class CheckpointStorageError(RestoreError):
 
 
 @declared
+class JobRunningError(RestoreError):
+    """The job runs in another process, and this start is not to take it over."""
+
+    job_name: str  #: the job
+    job_id: str  #: its id
+    place: str  #: where it runs
+
+    def __str__(self) -> str:
+        return (
+            f"Job {self.job_name!r} ({self.job_id}) runs in {self.place}, and this start is not to take it over "
+            "(penstock.takeover: false). Stop that one first (penstock stop), or leave the setting out to take it over."
+        )
+
+
+@declared
 class ChangedProgramError(RestoreError):
     """A batch job cannot be recovered from what an earlier run of it has done, because its program has changed."""
 

@@ -1,10 +1,10 @@
-"""The options of batch jobs; `option_table` lists them with all others."""
+"""The configuration keys of batch jobs; `option_table` has them with all others."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from penstock.common.config_options import ConfigOption, option, optional
+from penstock.common.config_options import option, optional, options_in
 from penstock.common.config_values import BOOL, DURATION, MEMORY, PATH, POSITIVE
 from penstock.common.time import Duration
 
@@ -68,9 +68,4 @@ ACCEPT_CHANGED_FUNCTIONS = option(
     "a batch job with recovery restarts although functions have changed since it began",
 )
 
-BATCH_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
-    *(SORTED_INPUTS_MEMORY, SORT_PARTITION_MEMORY, SORT_KEYED_PARTITION_MEMORY, BATCH_COMBINE, AUTO_PARALLELISM),
-    *(MIN_AUTO_PARALLELISM, MAX_AUTO_PARALLELISM, AVERAGE_DATA_VOLUME),
-    *(JOB_RECOVERY, SNAPSHOT_MIN_PAUSE, PREVIOUS_WORKER_TIMEOUT, EVENT_BUFFER_SIZE, EVENT_FLUSH_INTERVAL),
-    *(HA_STORAGE, ACCEPT_CHANGED_FUNCTIONS),
-)
+BATCH_OPTIONS: Final = options_in(vars())

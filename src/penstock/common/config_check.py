@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from penstock.common import option_table
+from penstock.common import option_table, restart_options
 from penstock.common.configuration import Configuration
 from penstock.common.flink_keys import is_flinks
 from penstock.common.redaction import hiding, shown_value
@@ -137,7 +137,7 @@ def check_together(configuration: Configuration) -> None:
 
 _AUTO_PARALLELISM = "execution.batch.adaptive.auto-parallelism.{}-parallelism"
 _ORDERED: tuple[tuple[ConfigOption[Any], ConfigOption[Any]], ...] = (
-    (option_table.EXPONENTIAL_INITIAL_BACKOFF, option_table.EXPONENTIAL_MAX_BACKOFF),
+    (restart_options.EXPONENTIAL_INITIAL_BACKOFF, restart_options.EXPONENTIAL_MAX_BACKOFF),
     (option_table.OPTIONS[_AUTO_PARALLELISM.format("min")], option_table.OPTIONS[_AUTO_PARALLELISM.format("max")]),
 )
 

@@ -7,11 +7,14 @@ The keys that Penstock knows are in :mod:`penstock.common.option_table`; a progr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from penstock.common.config_values import BOOL, FLOAT, INT, STRING, ValueType
 from penstock.common.redaction import shown_value
 from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["ConfigOption", "ConfigOptions"]
 
@@ -155,3 +158,12 @@ def optional(
 ) -> ConfigOption[V | None]:
     """Make an option that is None where the key is not set; see ConfigOption for the arguments."""
     return ConfigOption(key, _optional(value_type), None, aliases, effect, no_effect)
+
+
+def options_in(names: Mapping[str, Any]) -> tuple[ConfigOption[Any], ...]:
+    """Return the options among the names of a module, in their order.
+
+    Args:
+        names: What ``vars()`` gives at the end of the module.
+    """
+    return tuple(cast("ConfigOption[Any]", one) for one in names.values() if isinstance(one, ConfigOption))

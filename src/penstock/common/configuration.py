@@ -10,9 +10,10 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock._absent import explain, table
 from penstock.common.config_values import BOOL, FLOAT, INT, LIST, ValueType
 from penstock.common.redaction import Redaction, shown_value
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock.common.config_options import ConfigOption
@@ -30,6 +31,10 @@ class Configuration:
 
     Args:
         other: A configuration to copy.
+        j_configuration: None: there is no Java object behind it.
+
+    Raises:
+        UnsupportedOperationError: There is a ``j_configuration``.
 
     Source: ``pyflink.common.Configuration``.
 
@@ -41,7 +46,12 @@ class Configuration:
         {parallelism.default=4, pipeline.object-reuse=true}
     """
 
-    def __init__(self, other: Configuration | None = None) -> None:
+    def __init__(self, other: Configuration | None = None, *, j_configuration: None = None) -> None:
+        if j_configuration is not None:
+            operation = "Configuration(j_configuration=...)"
+            raise UnsupportedOperationError(
+                operation, table()["common.configuration", "Configuration._j_configuration"]
+            )
         self._values: dict[str, str] = {} if other is None else dict(other._values)
         #: By key: a text, and the value that was set as it; it does not count once the key has another text.
         self._typed: dict[str, tuple[str, object]] = {} if other is None else dict(other._typed)
@@ -229,3 +239,5 @@ def _parse_bytes(text: str) -> bytes:
 
 
 _BYTES: ValueType[bytes] = ValueType("bytes", _parse_bytes, lambda value: base64.b64encode(value).decode("ascii"))
+
+explain(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from penstock._absent import explain
+
 if TYPE_CHECKING:
     from penstock.common.completable_future import CompletableFuture
     from penstock.common.job_execution_result import JobExecutionResult
@@ -109,3 +111,6 @@ class JobClient(ABC):
         For a failed job the future has a :class:`penstock.errors.JobExecutionError`, for a cancelled one a
         :class:`penstock.errors.JobCancelledError`.
         """
+
+
+explain(__name__)

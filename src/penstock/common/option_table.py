@@ -1,7 +1,9 @@
 """Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
-through :data:`OPTIONS`, which also has the keys that nothing here reads (:mod:`penstock.common.unread_options`).
+through :data:`OPTIONS`. Restarts, batch jobs and tasks have modules of their own beside this one
+(``restart_options``, ``batch_options``, ``task_options``), and so do the keys that nothing here reads
+(``unread_options``): all of them are in it.
 
 Two defaults differ from Flink's: a job keeps its two newest checkpoints, also when it is cancelled or fails.
 """
@@ -12,12 +14,11 @@ import re
 from typing import Any
 
 from penstock.common.batch_options import BATCH_OPTIONS
-from penstock.common.config_options import ConfigOption, option, optional
+from penstock.common.config_options import ConfigOption, option, optional, options_in
 from penstock.common.config_values import (
     BOOL,
     COUNT,
     DURATION,
-    FLOAT,
     INT,
     LIST,
     LOCAL_PATH,
@@ -29,6 +30,7 @@ from penstock.common.config_values import (
     choice,
     duration,
 )
+from penstock.common.restart_options import RESTART_OPTIONS
 from penstock.common.task_options import TASK_OPTIONS
 from penstock.common.time import Duration
 from penstock.common.unread_options import UNREAD
@@ -259,82 +261,6 @@ S3_SESSION_TOKEN = optional(
     aliases=("s3.session.token", "fs.s3a.session.token"),
 )
 
-# ------------------------------------------------------------------------------------------------------------ restarts
-
-RESTART_STRATEGY = optional(
-    "restart-strategy.type",
-    choice(
-        "none",
-        "fixed-delay",
-        "failure-rate",
-        "exponential-delay",
-        same={
-            "off": "none",
-            "disable": "none",
-            "fixeddelay": "fixed-delay",
-            "failurerate": "failure-rate",
-            "exponentialdelay": "exponential-delay",
-        },
-    ),
-    "when a failed job starts again; by default exponential-delay with checkpointing, none without",
-    aliases=("restart-strategy",),
-)
-FIXED_DELAY_ATTEMPTS = option("restart-strategy.fixed-delay.attempts", COUNT, 1, "restarts before the job fails")
-FIXED_DELAY_DELAY = option(
-    "restart-strategy.fixed-delay.delay", DURATION, Duration.of_seconds(1), "time before each restart"
-)
-FAILURE_RATE_MAX_FAILURES = option(
-    "restart-strategy.failure-rate.max-failures-per-interval",
-    COUNT,
-    1,
-    "failures within the interval that do not fail the job",
-)
-FAILURE_RATE_INTERVAL = option(
-    "restart-strategy.failure-rate.failure-rate-interval",
-    DURATION,
-    Duration.of_minutes(1),
-    "length of the interval in which failures are counted",
-)
-FAILURE_RATE_DELAY = option(
-    "restart-strategy.failure-rate.delay", DURATION, Duration.of_seconds(1), "time before each restart"
-)
-EXPONENTIAL_INITIAL_BACKOFF = option(
-    "restart-strategy.exponential-delay.initial-backoff",
-    DURATION.where(lambda value: value.nanos > 0, "more than 0"),
-    Duration.of_seconds(1),
-    "time before the first restart",
-)
-EXPONENTIAL_MAX_BACKOFF = option(
-    "restart-strategy.exponential-delay.max-backoff",
-    DURATION.where(lambda value: value.nanos > 0, "more than 0"),
-    Duration.of_minutes(1),
-    "longest time before a restart",
-)
-EXPONENTIAL_MULTIPLIER = option(
-    "restart-strategy.exponential-delay.backoff-multiplier",
-    FLOAT.where(lambda value: value > 1, "more than 1"),
-    1.5,
-    "factor from one time before a restart to the next",
-)
-EXPONENTIAL_RESET_THRESHOLD = option(
-    "restart-strategy.exponential-delay.reset-backoff-threshold",
-    DURATION,
-    Duration.of_hours(1),
-    "time without a failure after which the first backoff holds again",
-)
-EXPONENTIAL_JITTER = option(
-    "restart-strategy.exponential-delay.jitter-factor",
-    FLOAT.where(lambda value: 0 <= value <= 1, "between 0 and 1"),
-    0.1,
-    "share of the backoff that is added or taken at random",
-)
-EXPONENTIAL_ATTEMPTS = option(
-    "restart-strategy.exponential-delay.attempts-before-reset-backoff",
-    POSITIVE,
-    2**31 - 1,
-    "restarts without a reset before the job fails",
-)
-
 # --------------------------------------------------------------------------------------------------- sources and sinks
 
 READER_QUEUE_CAPACITY = option("source.reader.element.queue.capacity", POSITIVE, 2, "batches that readers fetch ahead")
@@ -428,6 +354,9 @@ _SET_BY_FLINK = ("$internal.pipeline.job-id",)
 JOB_ID = optional("penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=_SET_BY_FLINK)
 _NEW_WITHOUT_ID = "whether latest may begin a job without a record in the directory; by default without penstock.job-id"
 ALLOW_FIRST_START = optional("penstock.allow-first-start", BOOL, _NEW_WITHOUT_ID)
+TAKEOVER = option(
+    "penstock.takeover", BOOL, True, "a start takes the job over from a driver that runs; false refuses the start"
+)
 STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
@@ -484,11 +413,9 @@ _FIRED = "a drain fires the processing-time timers that are left"
 DRAIN_FIRES_PROCESSING_TIME_TIMERS = option("penstock.drain.fire-processing-time-timers", BOOL, False, _FIRED)
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    one.key: one
-    for one in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
-    if isinstance(one, ConfigOption)
+    one.key: one for one in (*options_in(vars()), *RESTART_OPTIONS, *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
 }
-"""All options by their key: those that are read, in the order of this file, then those that are not."""
+"""All options by their key: those of this file in its order, then those of the modules beside it."""
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
     alias: known for known in OPTIONS.values() for alias in known.aliases
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import select
 import sys
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 
 from penstock._errors.text import sentences
+from penstock.common.redaction import hiding, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 P = ParamSpec("P")
 
-#: After this time a line is dropped, because its reader does not make poller.
+_log = hiding(logging.getLogger("penstock"))
+
+#: After this time a line is dropped, because its reader does not read.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 
@@ -42,6 +46,34 @@ def report(text: str) -> None:
         else:
             line = f"{_take_line(stream)}{sentences(text)}\n"
             _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def tell(level: int, text: str, *, shown: bool) -> None:
+    """Write a line to the log.
+
+    Args:
+        level: Its level.
+        text: The line.
+        shown: Whether it is written to standard error where the log does not show it there.
+    """
+    _log.log(level, "%s", text)
+    if shown and not _shows(level):
+        report(shown_text(text))
+
+
+def _shows(level: int) -> bool:
+    """Tell whether the log writes lines of a level to a standard stream."""
+    if not _log.isEnabledFor(level):
+        return False
+    handlers: list[logging.Handler] = []
+    asked: logging.Logger | None = logging.getLogger("penstock")
+    while asked is not None:
+        handlers += asked.handlers
+        asked = asked.parent if asked.propagate else None
+    if not handlers:  # then Python's handler of last resort writes it
+        return logging.lastResort is not None and level >= logging.lastResort.level
+    standard = (sys.stderr, sys.stdout, sys.__stderr__)
+    return any(level >= one.level and getattr(one, "stream", None) in standard for one in handlers)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from datetime import timedelta
 
-from penstock.common import option_table
+from penstock.common import restart_options
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration
 
@@ -59,7 +59,7 @@ class RestartStrategies:
 
         def to_configuration(self) -> Configuration:
             """Return the strategy as keys of the configuration."""
-            return Configuration().set(option_table.RESTART_STRATEGY, "none")
+            return Configuration().set(restart_options.RESTART_STRATEGY, "none")
 
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
         """The strategy of the configuration."""
@@ -100,9 +100,9 @@ class RestartStrategies:
             """Return the strategy as keys of the configuration."""
             return (
                 Configuration()
-                .set(option_table.RESTART_STRATEGY, "fixed-delay")
-                .set(option_table.FIXED_DELAY_ATTEMPTS, self._attempts)
-                .set(option_table.FIXED_DELAY_DELAY, self._delay)
+                .set(restart_options.RESTART_STRATEGY, "fixed-delay")
+                .set(restart_options.FIXED_DELAY_ATTEMPTS, self._attempts)
+                .set(restart_options.FIXED_DELAY_DELAY, self._delay)
             )
 
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -146,10 +146,10 @@ class RestartStrategies:
             """Return the strategy as keys of the configuration."""
             return (
                 Configuration()
-                .set(option_table.RESTART_STRATEGY, "failure-rate")
-                .set(option_table.FAILURE_RATE_MAX_FAILURES, self._max_failures)
-                .set(option_table.FAILURE_RATE_INTERVAL, self._interval)
-                .set(option_table.FAILURE_RATE_DELAY, self._delay)
+                .set(restart_options.RESTART_STRATEGY, "failure-rate")
+                .set(restart_options.FAILURE_RATE_MAX_FAILURES, self._max_failures)
+                .set(restart_options.FAILURE_RATE_INTERVAL, self._interval)
+                .set(restart_options.FAILURE_RATE_DELAY, self._delay)
             )
 
     @staticmethod

@@ -1,10 +1,10 @@
-"""The configuration keys of functions' dependencies: modules, packages, files, and the Python interpreter."""
+"""The configuration keys of tasks: what functions depend on, the Python interpreter, slots and executors."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from penstock.common.config_options import ConfigOption, option, optional
+from penstock.common.config_options import option, optional, options_in
 from penstock.common.config_values import DURATION, LIST, POSITIVE, STRING, ValueType
 from penstock.common.paths import absolute_path
 from penstock.common.time import Duration
@@ -61,7 +61,4 @@ EXECUTORS_TIMEOUT = option(
     "longest wait for them; a job begins with fewer, and not without any",
 )
 
-TASK_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
-    *(PYTHON_FILES, PYTHON_ARCHIVES, PYTHON_REQUIREMENTS, PYTHON_EXECUTABLE, CACHED_FILES, LOCAL_SLOTS),
-    *(SPARK_SLOTS, EXECUTORS, EXECUTORS_TIMEOUT),
-)
+TASK_OPTIONS: Final = options_in(vars())

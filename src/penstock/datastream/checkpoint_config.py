@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.checkpoint_config import (
     CheckpointConfig,
 )
@@ -9,3 +10,5 @@ from penstock._api.checkpoint_config import (
 __all__ = [
     "CheckpointConfig",
 ]
+
+explain(__name__)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._builders.environment import (
     StreamExecutionEnvironment,
 )
-from penstock.datastream import data_stream  # noqa: F401  # pyright: ignore[reportUnusedImport] - its streams say what they lack
+from penstock.datastream import (  # what a program gets from the environment says what it lacks
+    checkpoint_config,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    data_stream,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+)
 
 __all__ = [
     "StreamExecutionEnvironment",
 ]
+
+explain(__name__)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock._api.output_tag import OutputTag
     from penstock._api.windows.evictors import Evictor
     from penstock._api.windows.triggers import Trigger
+    from penstock.testing.clock import ManualClock
 
 
 class SubtaskSettings(TypedDict, total=False):
@@ -23,6 +24,7 @@ class SubtaskSettings(TypedDict, total=False):
     state_directory: Path | None
     batch_mode: bool
     configuration: Mapping[str, str] | None
+    clock: ManualClock | None
 
 
 class WindowedSettings(SubtaskSettings, total=False):

@@ -25,6 +25,9 @@ class ManualClock:
         self._passed_ms = now_ms
         self._jumped_ms = 0
 
+    def __repr__(self) -> str:
+        return f"ManualClock({self.now_ms()})"
+
     def now_ms(self) -> int:
         """Return the time of day in milliseconds since the epoch."""
         return self._passed_ms + self._jumped_ms

@@ -62,6 +62,9 @@ class RecordingOutput(ReaderOutput[Any]):
         self.open_splits: set[str] = set()
         self.idle: bool = False
 
+    def __repr__(self) -> str:
+        return f"<RecordingOutput: {len(self.records)} records, {len(self.watermarks)} watermarks>"
+
     @property
     def wanted(self) -> int:
         """The number of records that the output has room for."""
@@ -265,6 +268,9 @@ class TestBatchContext:
         self._batch, self._layout = batch, layout_of(type_info)
         self.timestamps: Any = None if timestamps is None else int64_column(timestamps)
         self.has_names: bool = self._layout in {RecordLayout.DICTS, RecordLayout.ROWS}
+
+    def __repr__(self) -> str:
+        return f"<TestBatchContext: {len(self.records())} records>"
 
     def records(self) -> list[Any]:
         """Return the records."""

@@ -74,6 +74,9 @@ class FailingStorage(FileStorage):
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"<FailingStorage {self.url!r}: {len(self._faults)} faults to come>"
+
     def refuse(
         self, *calls: StorageCall, paths: str = "*", times: int | None = 1, reason: str = "the store is out of order"
     ) -> None:

@@ -65,6 +65,7 @@ class OperatorHarness(OneInputMakers):
             processes of one host that run the subtask, one after the other.
         batch_mode: Whether it is the operator of a job in batch mode, which gets its records key by key at the end.
         configuration: Options of the job that the operator reads, such as the memory for sorts.
+        clock: The processing time, which several harnesses may share; one of its own, at 0, when left out.
 
     Source: org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness, ProcessFunctionTestHarnesses.
 
@@ -99,9 +100,10 @@ class OperatorHarness(OneInputMakers):
         state_directory: Path | None = None,
         batch_mode: bool = False,
         configuration: Mapping[str, str] | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
         #: The processing time; ``clock.jump`` sets it ahead or back, what passes is time with input.
-        self.clock: ManualClock = ManualClock()
+        self.clock: ManualClock = clock or ManualClock()
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
@@ -425,6 +427,10 @@ class OperatorHarness(OneInputMakers):
         finally:
             if self._directory is not None:
                 self._directory.cleanup()
+
+    def __repr__(self) -> str:
+        operator, count = type(self._operator).__name__, len(self.values())
+        return f"<{type(self).__name__} of {operator}, subtask {self._subtask} of {self._parallelism}: {count} records>"
 
     def __enter__(self) -> OperatorHarness:
         self.open()

@@ -10,6 +10,8 @@ import gc
 import random
 import threading
 from dataclasses import dataclass
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING
 
 from penstock._engine.operators.clocks import TaskClock
@@ -20,6 +22,7 @@ from penstock._engine.runtime.level import run_level
 from penstock._engine.runtime.row_buffer import record_batch, rows_of
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
+from penstock.testing.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,11 +75,12 @@ class InProcessEpochRunner:
         hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
         chaos: The faults.
         seed: The seed of all random choices.
-        clock: Returns the time in milliseconds since the epoch, for all that depends on time in tasks; the machine's
-            clocks when left out.
+        clock: A ManualClock, or what returns the time in milliseconds since the epoch, for all that depends on time in
+            tasks; the machine's clocks when left out.
         passed: Returns milliseconds that only ever grow, for how long something takes, where ``clock`` is one that may
             jump; ``clock`` when left out.
-        sleep: Lets milliseconds pass by ``clock``, for sources that wait for input; they do not wait when left out.
+        sleep: Lets milliseconds pass by ``clock``, for sources that wait for input; they do not wait when left out. A
+            ManualClock brings both.
 
     Example:
         >>> runner = InProcessEpochRunner(workers=3, chaos=Chaos(retries=0.1), seed=7)
@@ -92,10 +96,12 @@ class InProcessEpochRunner:
         hosts: int = 1,
         chaos: Chaos | None = None,
         seed: int = 0,
-        clock: Callable[[], int] | None = None,
+        clock: ManualClock | Callable[[], int] | None = None,
         passed: Callable[[], float] | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
+        if isinstance(clock, ManualClock):
+            clock, passed, sleep = clock.now_ms, clock.passed_ms, partial(_pass, clock)
         clocks = TaskClock() if clock is None else TaskClock.by_hand(clock, passed, sleep)
         self.workers: list[WorkerCache] = [WorkerCache(clocks) for _ in range(workers)]
         self.chaos: Chaos = chaos or Chaos()
@@ -103,6 +109,9 @@ class InProcessEpochRunner:
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._cancelled = threading.Event()
         self._tasks_done = 0
+
+    def __repr__(self) -> str:
+        return f"<InProcessEpochRunner with {len(self.workers)} workers: {self._tasks_done} tasks done>"
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return the acks of its subtasks.
@@ -181,3 +190,7 @@ class InProcessEpochRunner:
 
     def _happens(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
+
+
+def _pass(clock: ManualClock, by_ms: float) -> None:
+    clock.advance(ceil(by_ms))

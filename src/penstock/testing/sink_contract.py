@@ -94,6 +94,9 @@ class SinkContract:
         third = len(self._records) // 3
         self._epochs = [self._records[:third], self._records[third : 2 * third], self._records[2 * third :]]
 
+    def __repr__(self) -> str:
+        return f"<SinkContract: {len(self._records)} records>"
+
     def check_all(self) -> None:
         """Run all checks."""
         self.check_records_appear_once()

@@ -79,6 +79,10 @@ class SinkRun:
         self._tries = 0
         self._name = uuid.uuid4().hex[:16]
 
+    def __repr__(self) -> str:
+        sink, checkpoint = type(self._sink).__name__, self._last.checkpoint_id
+        return f"<SinkRun of {sink} with {self._parallelism} subtasks, behind checkpoint {checkpoint}>"
+
     def _new_context(self, subtask: int) -> TestWriterContext:
         return TestWriterContext(
             subtask,

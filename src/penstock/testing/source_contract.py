@@ -84,6 +84,10 @@ class SourceRun:
             self.context.register(subtask)
             self.enumerator.add_reader(subtask)
 
+    def __repr__(self) -> str:
+        source, count = type(self._source).__name__, len(self.records)
+        return f"<SourceRun of {source} with {self._parallelism} subtasks: {count} records>"
+
     def _restore_splits(self, checkpoint: SourceCheckpoint) -> None:
         serializer = self._source.get_split_serializer()
         restored = [_deserialized(serializer, split) for splits in checkpoint.readers for split in splits]
@@ -227,6 +231,9 @@ class SourceContract:
     def __init__(self, make_source: Callable[[], Source[Any, Any, Any]], expected: Iterable[Any]) -> None:
         self._make_source = make_source
         self._expected = Counter(map(repr, expected))
+
+    def __repr__(self) -> str:
+        return f"<SourceContract: {self._expected.total()} records>"
 
     def check_all(self) -> None:
         """Run all checks."""

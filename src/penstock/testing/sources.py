@@ -87,6 +87,9 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
         self._happened_in = happened_in or str(_folders() / uuid.uuid4().hex)
         self._records_per_poll, self._schema = records_per_poll, schema
 
+    def __repr__(self) -> str:
+        return f"ListSource({', '.join(map(repr, self._lists))})"
+
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED."""
         return Boundedness.BOUNDED

@@ -40,8 +40,9 @@ __all__ = ["TwoInputHarness"]
 class TwoInputHarness(OperatorHarness):
     """One subtask of an operator with two inputs, made by one of the ``for_`` methods below.
 
-    The methods of an :class:`~penstock.testing.harness.OperatorHarness` feed the first input, those of this class with
-    a 2 in their names the second. The watermark is the smaller one of the two inputs.
+    The methods with a 1 in their names feed the first input, as do those of an
+    :class:`~penstock.testing.harness.OperatorHarness`; those with a 2 feed the second. The watermark is the smaller one
+    of the two inputs.
 
     Args:
         operator: The operator.
@@ -58,7 +59,7 @@ class TwoInputHarness(OperatorHarness):
         ...     def map2(self, value):
         ...         return "word", value
         >>> with TwoInputHarness.for_co_map(Either()) as harness:
-        ...     harness.process_element(1)
+        ...     harness.process_element1(1)
         ...     harness.process_element2("a")
         ...     harness.values()
         [('number', 1), ('word', 'a')]
@@ -165,6 +166,14 @@ class TwoInputHarness(OperatorHarness):
         check_function("function", function, KeyedBroadcastProcessFunction, or_callable=False)
         return cls(KeyedBroadcastProcessFactory(function, _keys(key_selector)[0], descriptors), **subtask)
 
+    def process_element1(self, value: Any, timestamp: int | None = None) -> None:
+        """Process one record of the first input; the same as ``process_element``."""
+        self.process_element(value, timestamp)
+
+    def process_elements1(self, values: Iterable[Any], timestamp: int | None = None) -> None:
+        """Process several records of the first input; the same as ``process_elements``."""
+        self.process_elements(values, timestamp)
+
     def process_records2(self, records: Iterable[StreamRecord]) -> None:
         """Process several records of the second input; like ``process_records``."""
         self._process(list(records), 1)
@@ -184,6 +193,10 @@ class TwoInputHarness(OperatorHarness):
 
     def process_watermark(self, timestamp: int) -> None:
         """Process a watermark of the first input; the smaller of the two inputs' watermarks counts."""
+        self._rise(0, timestamp)
+
+    def process_watermark1(self, timestamp: int) -> None:
+        """Process a watermark of the first input; the same as ``process_watermark``."""
         self._rise(0, timestamp)
 
     def process_watermark2(self, timestamp: int) -> None:

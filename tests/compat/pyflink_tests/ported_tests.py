@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tests.compat.pyflink_tests import kit
 
-from penstock._engine.cli.porting import _missing, ported
+from penstock._engine.cli.port_findings import missing
+from penstock._engine.cli.porting import ported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ class _WithKit(ast.NodeTransformer):
         return [self._one(node, below, name) for name in node.names]
 
     def _one(self, node: ast.ImportFrom, below: str, name: ast.alias) -> ast.stmt:
-        reason = _missing(below, name.name)
+        reason = missing(below, name.name)
         return ast.ImportFrom(node.module, [name], 0) if reason is None else _from_kit(below, name, reason)
 
 

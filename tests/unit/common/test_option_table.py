@@ -146,6 +146,7 @@ CASES: dict[str, Case] = {
     "task.cancellation.timeout": Case("3 min", "1 s", "soon"),
     "metrics.latency.interval": Case("0 ms", "1 s", "soon"),
     "penstock.allow-first-start": Case(None, "true", "maybe"),
+    "penstock.takeover": _ON,
     "penstock.job-id": Case(None, "0123456789abcdef0123456789abcdef", "0123"),
     "penstock.batch.combine": _ON,
     "penstock.state.memory": Case("256 mb", "1 gb", "lots"),
@@ -210,7 +211,8 @@ def _variable(key: str) -> str:
 
 
 def test_every_key_has_a_row() -> None:
-    assert set(CASES) == set(OPTIONS)
+    assert set(OPTIONS) - set(CASES) == set(), "add a Case for each of these keys to CASES above"
+    assert set(CASES) - set(OPTIONS) == set(), "there is no such key"
 
 
 @BY_KEY

@@ -35,7 +35,7 @@ def test_a_start_claims_the_job_and_runs_its_first_epoch() -> None:
         "PutChainEntry",
         "ListChainEntries",
         "RecordStart",
-        "ChangeStatus ChangeStatus StartEnumerators",
+        "ChangeStatus LogMessage ChangeStatus StartEnumerators",
         "SetAlarm RunEpoch",
     ]
     assert job.phase is Phase.EPOCH

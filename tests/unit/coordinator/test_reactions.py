@@ -53,6 +53,7 @@ def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> 
         ev.StartRecorded,
         ev.ChainEntriesListed,
         ev.ChainEntryRead,
+        ev.DriverFound,
         ev.JobEventsFound,
         ev.RecordsHandedOver,
     }

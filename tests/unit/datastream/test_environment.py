@@ -218,7 +218,7 @@ def test_a_type_given_for_a_source_shapes_its_records(env: StreamExecutionEnviro
     strategy = WatermarkStrategy.no_watermarks()
     env.from_source(NumberSequenceSource(1, 3), strategy, "numbers", Types.DOUBLE()).print()
     assert chains(job_graph(env)) == [
-        ["Source: numbers", "Source: numbers (declared type)", "Print to Std. Out"],
+        ["Source: numbers", "Source: numbers", "Print to Std. Out"],
     ]
 
 

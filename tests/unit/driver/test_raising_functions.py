@@ -383,6 +383,15 @@ WITHOUT_RECORD = {
     *("clear of a window", "process all", "window join", "flat window join", "co-group", "map_batches"),
     "merge of slices or senders",
 }
+AT = f"raises at {__file__.rpartition('/')[2]}:{raises.__code__.co_firstlineno}"
+#: What chooses the operator's records, and raises. Windows and reduces that
+#: combine before the shuffle of a batch job compute keys as one function with that.
+CHOOSERS = {
+    "key of a process function": f"key function {AT}",
+    "key of a window": f"key function {AT}",
+    "key of a window join": "key function",
+    "partitioner": f"partitioner {AT} or key function ",
+}
 CELLS = {
     f"{kind} in {mode}": (kind, mode)
     for kind in KINDS
@@ -413,6 +422,9 @@ def test_a_function_that_raises_is_named_with_its_operator_and_line(
     place = error.place
     assert place is not None
     assert (place.operator_name, place.operator_uid, place.location) == ("raising", "own uid", LINE)
+    if kind in CHOOSERS and (kind, mode) != ("key of a window", "BATCH"):
+        assert str(place.chooser).startswith(CHOOSERS[kind])
+        assert f"  in {place.chooser} of operator 'raising' (uid 'own uid')" in str(error)
     if kind not in WITHOUT_RECORD:
         assert place.record is not None
         assert "('a', " in place.record or "('b', " in place.record

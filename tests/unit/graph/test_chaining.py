@@ -127,7 +127,7 @@ def test_disable_chaining_cuts_on_both_sides() -> None:
 def test_disable_operator_chaining_cuts_everywhere_but_keeps_declared_types_with_their_operator() -> None:
     env = environment(1).disable_operator_chaining()
     env.from_collection([1]).map(lambda n: (n,), output_type=Types.TUPLE([Types.INT()])).print()
-    assert chains(job_graph(env)) == [["Source: Collection"], ["Map", "Map (declared type)"], ["Print to Std. Out"]]
+    assert chains(job_graph(env)) == [["Source: Collection"], ["Map", "Map"], ["Print to Std. Out"]]
 
 
 def test_declared_type_follows_a_later_change_of_parallelism() -> None:
@@ -145,7 +145,7 @@ def test_records_flow_through_the_declared_type() -> None:
     assert [(node.name, node.factory, node.parent) for node in vertex.operators] == [
         ("Source: Collection", SourceFactory, None),
         ("Map", MapFactory, 0),
-        ("Map (declared type)", DeclaredTypeFactory, 1),
+        ("Map", DeclaredTypeFactory, 1),
         ("Filter", FilterFactory, 2),
     ]
 
@@ -164,7 +164,7 @@ def test_a_typed_side_output_gets_its_declared_shape_once() -> None:
     main.get_side_output(tag).map(abs)
     [vertex] = job_graph(env).vertices
     assert [(node.name, node.parent, node.input_tag) for node in vertex.operators[2:]] == [
-        ("Process (declared type)", 1, "pairs"),
+        ("Process", 1, "pairs"),
         ("Map", 2, None),
         ("Map", 2, None),
     ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from tests.kit.world import TargetSink
 from tests.unit.graph.graphs import environment
 
+from penstock.common import Types
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 
 
@@ -69,3 +71,20 @@ def test_execution_plan_has_the_members_of_flinks() -> None:
         [{"id": 2, "ship_strategy": "HASH"}],
         [{"id": 4, "ship_strategy": "FORWARD"}],
     ]
+
+
+def test_a_nameless_sink_is_shown_by_its_uid_and_a_declared_type_not_at_all() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    pairs = env.from_collection([1]).map(lambda n: (n, n), output_type=Types.TUPLE([Types.INT(), Types.INT()]))
+    pairs.key_by(lambda pair: pair[0]).map(str).sink_to(TargetSink("explained")).uid("orders")
+    pairs.sink_to(TargetSink("explained")).uid("raw").name("Raw orders")
+    pairs.sink_to(TargetSink("explained"))
+    text, plan = env.explain(), env.get_execution_plan()
+    nodes = {node["id"]: node for node in json.loads(plan)["nodes"]}
+    names = {node["type"] for node in nodes.values()}
+    assert names == {"Source: Collection", "Map", "Sink: orders", "Raw orders", "Sink"}
+    assert all(f"    {name} (" in text for name in names)
+    assert "declared type" not in text + plan
+    before = {nodes[one["predecessors"][0]["id"]]["type"] for one in nodes.values() if one["type"] == "Sink"}
+    assert before == {"Map"}
+    assert "<- hash from vertex 0: Map\n" in text or "<- hash from vertex 1: Map\n" in text

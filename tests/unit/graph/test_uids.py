@@ -170,7 +170,7 @@ def test_without_generated_uids_an_operator_with_state_needs_one() -> None:
     )
     typed = env.from_collection([1]).uid("source").map(lambda n: (n,), output_type=Types.TUPLE([Types.INT()]))
     typed.filter(bool).print()
-    assert operator(job_graph(env), "Map").uid
+    assert all(node.uid for node in job_graph(env).operators.values())
     typed.key_by(lambda row: row[0]).reduce(max)
     with pytest.raises(ConfigurationError, match=r"pipeline.auto-generate-uids .* 'Reduce' at test_uids.py:\d+ keeps"):
         job_graph(env)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.rest.fakes import JOB, OTHER, READ, START, WRITE, Api, FakeControl, at, ended, job
 
+from penstock._engine.gateway.job_view import SubtaskView
+from penstock._engine.protocol.control import IOMetrics
 from penstock.common.job_status import JobStatus
 
 AT = f"/v1/jobs/{JOB}/vertices/{READ}"
@@ -57,6 +59,31 @@ def test_how_busy_subtasks_are(api: Api) -> None:
     assert (answer["status"], answer["backpressureLevel"], answer["backpressure-level"]) == ("ok", "ok", "ok")
     assert answer["subtasks"][0]["busyRatio"] == 0.25
     assert answer["subtasks"][0]["idleRatio"] == 0.75
+
+
+def test_time_of_a_subtask_is_work_waiting_for_others_or_idle() -> None:
+    # Milliseconds of the last epoch: busy, behind its turn, between two ends; and what is told of it.
+    for busy, waited, whole, ratios, level in (
+        (250, 0, 1000, (0.25, 0.0, 0.75), "ok"),
+        (250, 100, 1000, (0.25, 0.1, 0.65), "ok"),
+        (250, 500, 1000, (0.25, 0.5, 0.25), "low"),
+        (250, 600, 1000, (0.25, 0.6, 0.15), "high"),
+        (900, 600, 1000, (0.9, 0.1, 0.0), "ok"),
+        (2000, 600, 1000, (1.0, 0.0, 0.0), "ok"),
+        (250, 600, 0, (0.0, 0.0, 1.0), "ok"),
+    ):
+        figures = SubtaskView(last_io=IOMetrics(busy_ms=busy), last_waited_ms=waited)
+        view = job(subtasks=((figures, SubtaskView()), job().subtasks[1]), last_interval_ms=whole)
+        api = Api(FakeControl(view))
+        answer = api.get(f"{AT}/backpressure")
+        first = answer["subtasks"][0]
+        told = first["busyRatio"], first["ratio"], first["idleRatio"]
+        assert told == pytest.approx(ratios), (busy, waited)
+        assert (answer["backpressure-level"], first["backpressureLevel"]) == (level, level), (busy, waited)
+        assert "levels below" in answer["penstock"]["ratio"]
+        names = ",".join(f"0.{name}TimeMsPerSecond" for name in ("busy", "backPressured", "idle"))
+        metrics = api.get(f"{AT}/metrics?get={names}")
+        assert [int(metric["value"]) for metric in metrics] == [pytest.approx(ratio * 1000) for ratio in ratios]
 
 
 def test_a_subtask(api: Api) -> None:

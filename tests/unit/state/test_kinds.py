@@ -122,7 +122,7 @@ def test_declared_types_are_held(tmp_path: Path, call: str, descriptor: StateDes
 
 
 def test_descriptor_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="get_map_state takes a MapStateDescriptor"):
+    with pytest.raises(TypeError, match=r"get_map_state takes a MapStateDescriptor, not ValueStateDescriptor\(.x.\)"):
         harness(tmp_path, ValueStateDescriptor("x"), "get_map_state").process_element(("k", str))
 
 

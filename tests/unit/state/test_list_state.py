@@ -13,7 +13,6 @@ from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
 from penstock._engine.state.kinds.lists import StoredListState
 from penstock.datastream.state import ListStateDescriptor
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +35,19 @@ def test_list_that_was_not_set_is_empty_and_keeps_the_order_of_adding() -> None:
 
 
 @pytest.mark.behaviour(179)
-def test_none_is_refused_and_nothing_is_added() -> None:
+def test_list_holds_none_like_any_value() -> None:
     state = OneState(SEEN).of(1)
-    for refused in (lambda: state.add(None), lambda: state.add_all([1, None]), lambda: state.update([None])):
-        with pytest.raises(UnsupportedOperationError, match="None"):
-            refused()
-    assert state.get() == []
+    state.add(None)
+    state.add_all([1, None])
+    assert list(state.get()) == [None, 1, None]
+    state.update([None])
+    assert list(state.get()) == [None]
+    for no_list in (state.add_all, state.update):
+        with pytest.raises(TypeError, match="not iterable"):
+            no_list(None)  # type: ignore[arg-type]
+    assert list(state.get()) == [None]
+    state.clear()
+    assert list(state.get()) == []
 
 
 def test_what_is_done_to_a_list_that_was_read_is_not_done_to_the_state() -> None:

@@ -29,6 +29,9 @@ class StateDescriptor:
         self.type_info: TypeInformation = given(type_info)
         self.ttl_config: StateTtlConfig | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     def get_name(self) -> str:
         """Return the name."""
         return self.name

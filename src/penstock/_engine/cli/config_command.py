@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,25 +15,9 @@ from penstock._engine.processes.exit_codes import ExitCode
 from penstock._engine.storage.opening import storage_options
 from penstock.common.config_check import Setting, checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
+from penstock.common.config_table import DEFAULT, EffectiveOption, config_table, layered
 from penstock.common.configuration import Configuration
-from penstock.common.option_table import KNOWN_KEYS, OPTIONS
 from penstock.common.redaction import Redaction
-
-_DEFAULT = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveOption:
-    """The value of a key for a program, before the program's own settings."""
-
-    key: str
-    #: As text; None for a key that has no default and is not set.
-    value: str | None
-    #: Where the value was set.
-    origin: str
-    default: str | None
-    #: The effect of the key, or why it has none here.
-    effect: str
 
 
 @click.command("config")
@@ -58,7 +42,7 @@ def show_config(
     rows = [
         row
         for row in effective_options(script, settings)
-        if (not only_set or row.origin != _DEFAULT) and (not words or any(word in row.key for word in words))
+        if (not only_set or row.origin != DEFAULT) and (not words or any(word in row.key for word in words))
     ]
     if as_json:
         print_json([asdict(row) for row in rows])
@@ -112,19 +96,6 @@ def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]
         ConfigurationError: A key has an invalid value.
         ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
     """
-    values: dict[str, str] = {}
-    origins: dict[str, str] = {}
-    for layer in _layers(script, settings):
-        values |= checked(layer).to_dict()
-        origins |= {KNOWN_KEYS[key].key if key in KNOWN_KEYS else key: layer[key].origin for key in layer}
-    rows: list[EffectiveOption] = []
+    values, origins = layered(_layers(script, settings))
     shown = Redaction.of(values).value
-    for key, option in OPTIONS.items():
-        default = None if option.default is None else option.value_type.format(option.default)
-        value = shown(key, values[key]) if key in values else default
-        effect = f"no effect: {option.no_effect}" if option.no_effect else option.effect
-        rows.append(EffectiveOption(key, value, origins.get(key, _DEFAULT), default, effect))
-    own = sorted(values.keys() - OPTIONS.keys())
-    effect = "the program's own key"
-    rows += [EffectiveOption(key, shown(key, values[key]), origins[key], None, effect) for key in own]
-    return rows
+    return config_table({key: shown(key, value) for key, value in values.items()}, origins)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock._engine.cli.history_command import ended_rows, lost_text
 from penstock._engine.cli.jobs import SILENT, find_row, found, overview
 from penstock._engine.cli.options import (
     job_argument,
@@ -36,7 +37,13 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.option("-a", "--all", "ended_too", is_flag=True, help="Show ended jobs, too, while their drivers are there.")
+@click.option(
+    "-a",
+    "--all",
+    "ended_too",
+    is_flag=True,
+    help="Show ended jobs, too: those of drivers that are still there, and those in `jobmanager.archive.fs.dir`.",
+)
 @click.option(
     "--check", is_flag=True, help="End with code 5 if there is no job, and with 6 if one does not answer: for probes."
 )
@@ -45,9 +52,10 @@ if TYPE_CHECKING:
 def list_jobs(place: RestTarget, *, ended_too: bool, check: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
+    shown = rows + (ended_rows(rows) if ended_too and place.address is None else [])
     if as_json:
-        print_json(rows)
-    elif rows:
+        print_json(shown)
+    elif shown:
         print_table(
             ("NAME", "ID", "STATE", "STARTED", "RUNNING FOR", "ADDRESS"),
             (
@@ -59,12 +67,14 @@ def list_jobs(place: RestTarget, *, ended_too: bool, check: bool, as_json: bool)
                     duration_text(row["duration"]) if "duration" in row else "-",
                     row["address"],
                 )
-                for row in rows
+                for row in shown
             ),
         )
-        for row in rows:
+        for row in shown:
             if "reason" in row:
                 say(f"Job {row['name']!r} ({row['jid']}): {row['reason']}. {row['way-out']}")
+            elif "lost" in row.get("penstock", {}):
+                say(f"Job {row['name']!r} ({row['jid']}) is {lost_text(row['penstock']['lost'])}")
     else:
         say("No job is running here. Jobs of other machines and users: penstock list --address URL")
     if not check or (rows and not any(row["state"] == SILENT or "supervisor" in row for row in rows)):

@@ -14,6 +14,7 @@ from penstock._engine.cli.clean_command import clean
 from penstock._engine.cli.config_command import show_config
 from penstock._engine.cli.demo_command import demo
 from penstock._engine.cli.doctor_command import doctor
+from penstock._engine.cli.history_command import history
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
 from penstock._engine.cli.port_command import port
@@ -66,6 +67,7 @@ for command in (
     list_jobs,
     info,
     dashboard,
+    history,
     stop,
     savepoint,
     checkpoint,

@@ -25,7 +25,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _LEASE_MS = 10_000
 _NO_TOKEN, _NOT_FOUND = 401, 404
 #: Statuses after which nothing more happens to a job.
-ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED", "SUSPENDED"})
 
 
 def full_address(address: str) -> str:

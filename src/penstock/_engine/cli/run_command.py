@@ -67,6 +67,9 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 @click.option(
     "-p", "--parallelism", metavar="N", help="Subtasks of each operator for which the program does not say how many."
 )
+@click.option(
+    "--no-takeover", is_flag=True, help="Start nothing where the job runs already; without it, it is taken over."
+)
 @click.option("--progress", is_flag=True, help="Show a line with records, epochs and checkpoints in the terminal.")
 @click.option(
     "-d",
@@ -123,6 +126,7 @@ def run(
     committables: tuple[str, ...],
     claim_mode: str | None,
     parallelism: str | None,
+    no_takeover: bool,
     progress: bool,
     detached: bool,
     log_file: Path | None,
@@ -151,6 +155,7 @@ def run(
         (option_table.COMMITTABLES, ";".join(committables) or None),
         (option_table.RECOVERY_CLAIM_MODE, claim_mode and claim_mode.upper()),
         (option_table.PARALLELISM, parallelism),
+        (option_table.TAKEOVER, "false" if no_takeover else None),
         (option_table.PROGRESS_ENABLED, "true" if progress else None),
     )
     short = [(option.key, value) for option, value in given_short if value is not None]

@@ -184,6 +184,14 @@ class EpochObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverFound:
+    """Answers FindDriver."""
+
+    #: Where it runs, for people; "" if none is known.
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobEventsFound:
     """Answers FindJobEvents."""
 
@@ -327,6 +335,7 @@ Event: TypeAlias = (
     | LaterCheckpointFound
     | ChainEntriesListed
     | ChainEntryRead
+    | DriverFound
     | ChainEntryStored
     | ChainEntryTaken
     | ChainEntryUncertain

@@ -16,6 +16,13 @@ from penstock._engine.coordinator.job_event_instructions import (
     ListPartitions,
     RecordJobEvents,
 )
+from penstock._engine.coordinator.start_instructions import (
+    FindDriver,
+    FindLaterCheckpoint,
+    ListJobs,
+    ReadMark,
+    RecordStart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,45 +49,6 @@ if TYPE_CHECKING:
         StoredAccumulator,
     )
     from penstock.common.job_status import JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class ListJobs:
-    """Look up the jobs in the checkpoint directory: JobsListed or InstructionFailed."""
-
-    #: The name of the job to find.
-    job_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class FindLaterCheckpoint:
-    """Look up which jobs have continued from some state: LaterCheckpointFound or InstructionFailed."""
-
-    #: The checkpoint or savepoint, as in `ReadChainEntry`.
-    path: str
-    entry: ChainEntry
-    #: The job that starts from it, and whether it means to own it.
-    job_name: str
-    job_id: str
-    claims: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RecordStart:
-    """Record that this job was started last of all jobs of its name: StartRecorded or InstructionFailed."""
-
-    job_name: str
-    job_id: str
-    #: Checkpoints and savepoints from elsewhere that the job has claimed, which no other one may claim now.
-    claimed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadMark:
-    """Read the mark of the checkpoint directory, or make it: MarkRead or InstructionFailed."""
-
-    #: The mark that a directory without one gets.
-    fresh: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +333,7 @@ class SweepLeftovers:
     """Delete leftovers in the background: what no kept checkpoint and no running epoch can need.
 
     These are checkpoints from `begins` up to `before` that are not in `checkpoints`, and shared files of such
-    checkpoints that are older than a minute and not in `files`.
+    checkpoints that are not in `files` and not younger than `age_ms`.
     """
 
     job_id: str
@@ -374,6 +342,8 @@ class SweepLeftovers:
     files: frozenset[str]
     #: Checkpoints below this id are not the job's own.
     begins: int
+    #: An attempt of a running epoch may have written younger files.
+    age_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +394,8 @@ class LogMessage:
     error: TaskFailure | Exception | None = None
     #: Whether it is shown even without a log, because the job differs from what its user expects.
     unexpected: bool = False
+    #: Whether it is on the terminal whatever the log shows.
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +416,7 @@ Instruction: TypeAlias = (
     | FindLaterCheckpoint
     | ListChainEntries
     | ReadChainEntry
+    | FindDriver
     | PutChainEntry
     | AdoptGraph
     | CopyState
@@ -489,6 +462,7 @@ ANSWERED: Final = (
     FindLaterCheckpoint,
     ListChainEntries,
     ReadChainEntry,
+    FindDriver,
     CopyState,
     StoreState,
     StartEnumerators,

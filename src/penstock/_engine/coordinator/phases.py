@@ -91,6 +91,8 @@ class StartPhase(Enum):
     COMPARING = auto()
     #: Records of committables that the user gives up.
     HANDING_OVER = auto()
+    #: Whether another driver of the job runs, as far as is known.
+    LOOKING_FOR_DRIVER = auto()
     TAKING_OVER = auto()
     #: Whether another driver has taken the job over at the same time.
     VERIFYING = auto()

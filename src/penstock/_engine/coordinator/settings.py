@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from penstock.common import batch_options, option_table
+from penstock.common import batch_options, option_table, restart_options
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,18 +60,18 @@ class RestartStrategySettings:
         """Read the settings; the default is exponential delay with checkpointing and none without."""
         get = configuration.get
         return cls(
-            strategy=get(option_table.RESTART_STRATEGY) or ("exponential-delay" if checkpointing else "none"),
-            fixed_attempts=get(option_table.FIXED_DELAY_ATTEMPTS),
-            fixed_delay_ms=get(option_table.FIXED_DELAY_DELAY).to_millis(),
-            rate_max_failures=get(option_table.FAILURE_RATE_MAX_FAILURES),
-            rate_interval_ms=get(option_table.FAILURE_RATE_INTERVAL).to_millis(),
-            rate_delay_ms=get(option_table.FAILURE_RATE_DELAY).to_millis(),
-            initial_backoff_ms=get(option_table.EXPONENTIAL_INITIAL_BACKOFF).to_millis(),
-            max_backoff_ms=get(option_table.EXPONENTIAL_MAX_BACKOFF).to_millis(),
-            backoff_multiplier=get(option_table.EXPONENTIAL_MULTIPLIER),
-            reset_threshold_ms=get(option_table.EXPONENTIAL_RESET_THRESHOLD).to_millis(),
-            jitter_factor=get(option_table.EXPONENTIAL_JITTER),
-            attempts_before_reset=get(option_table.EXPONENTIAL_ATTEMPTS),
+            strategy=get(restart_options.RESTART_STRATEGY) or ("exponential-delay" if checkpointing else "none"),
+            fixed_attempts=get(restart_options.FIXED_DELAY_ATTEMPTS),
+            fixed_delay_ms=get(restart_options.FIXED_DELAY_DELAY).to_millis(),
+            rate_max_failures=get(restart_options.FAILURE_RATE_MAX_FAILURES),
+            rate_interval_ms=get(restart_options.FAILURE_RATE_INTERVAL).to_millis(),
+            rate_delay_ms=get(restart_options.FAILURE_RATE_DELAY).to_millis(),
+            initial_backoff_ms=get(restart_options.EXPONENTIAL_INITIAL_BACKOFF).to_millis(),
+            max_backoff_ms=get(restart_options.EXPONENTIAL_MAX_BACKOFF).to_millis(),
+            backoff_multiplier=get(restart_options.EXPONENTIAL_MULTIPLIER),
+            reset_threshold_ms=get(restart_options.EXPONENTIAL_RESET_THRESHOLD).to_millis(),
+            jitter_factor=get(restart_options.EXPONENTIAL_JITTER),
+            attempts_before_reset=get(restart_options.EXPONENTIAL_ATTEMPTS),
         )
 
 
@@ -227,6 +227,8 @@ class JobSettings:
     directory: str = ""
     #: None if this may be the first start of the job.
     earlier: EarlierRun | None = None
+    #: Whether the job is taken over from a driver that is known to run.
+    takes_over: bool = True
 
     @property
     def latest(self) -> bool:
@@ -269,6 +271,7 @@ class JobSettings:
             auto_parallelism=AutoParallelism.read(configuration),
             directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
             earlier=EarlierRun.read(configuration),
+            takes_over=configuration.get(option_table.TAKEOVER),
         )
 
 

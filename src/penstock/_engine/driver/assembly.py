@@ -16,6 +16,7 @@ from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
 from penstock._engine.driver.checkpoints.start_lookups import StartLookups
+from penstock._engine.driver.client.other_drivers import OtherDrivers
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver, RunCleanUp
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
@@ -223,6 +224,7 @@ def _performers(run: _JobRun) -> Performers:
         ),
         job_events=run.stages.job_events,
         partitions=run.stages.partitions,
+        drivers=OtherDrivers(run.configuration, run.run_id),
     )
 
 

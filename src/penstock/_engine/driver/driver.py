@@ -25,8 +25,8 @@ from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.common.process import report
-from penstock.common.redaction import hiding, shown_text
+from penstock.common.process import tell
+from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
@@ -261,9 +261,7 @@ class JobDriver:
         text = f"Job {self.job_name!r} ({self.view.job_id}) ended: {status}"
         if savepoint is not None:
             text += f", stopped with savepoint {savepoint}"
-        _log.info("%s", text)
-        if savepoint is not None and not self.interruption.number and not _log.isEnabledFor(logging.INFO):
-            report(shown_text(text))
+        tell(logging.INFO, text, shown=savepoint is not None and not self.interruption.number)
 
 
 def _told(entry: GivenUp) -> GivenUpCommittables:

@@ -64,6 +64,7 @@ def _from_task(failure: TaskFailure, job_id: str, job_name: str) -> JobExecution
         failure.location or None,
         failure.record,
         failure.traceback or None,
+        failure.chooser or None,
     )
     error = JobExecutionError(job_id, job_name, failure.error, place)
     error.__cause__ = exception_of(failure)

@@ -17,6 +17,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
+from penstock.common.process import tell
 from penstock.common.redaction import hiding, shown_text
 from penstock.common.user_values import error_line
 from penstock.errors import JobExecutionError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
     from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
     from penstock._engine.driver.checkpoints.start_lookups import StartLookups
+    from penstock._engine.driver.client.other_drivers import OtherDrivers
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
@@ -111,6 +113,8 @@ class Performers:
     #: The events of a batch job with recovery, and its stored results.
     job_events: JobEventStore
     partitions: ResultPartitions
+    #: The other drivers of this user.
+    drivers: OtherDrivers
 
 
 class JobReports:
@@ -161,7 +165,7 @@ class JobReports:
     def log(self, instruction: do.LogMessage) -> None:
         """Write to the log."""
         if instruction.error is None:
-            _log.log(logging.WARNING if instruction.unexpected else logging.INFO, "%s", instruction.text)
+            tell(logging.WARNING if instruction.unexpected else logging.INFO, instruction.text, shown=instruction.shown)
             return
         error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
         _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
@@ -267,6 +271,7 @@ class JobLoop:
             do.DiscardSavepoint: of.savepoints.discard,
             do.AnswerSavepoint: of.requests.answer_savepoint,
             do.AnswerCheckpoint: of.requests.answer_checkpoint,
+            do.FindDriver: of.drivers.find,
             do.FindJobEvents: of.job_events.find,
             do.SetAlarm: self._alarms.add,
             do.ClaimJobEvents: of.job_events.claim,

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
+    from penstock._engine.gateway.lost_view import LostView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.protocol.control import LogLine
     from penstock._engine.protocol.metadata import GivenUp, StoredAccumulator
 
 
@@ -48,6 +50,8 @@ class OperatorView:
     name: str
     #: Where the user's program made it: "file:line".
     created_at: str
+    #: Whether it is a part of the one before it, and not shown by itself.
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,9 @@ class SubtaskView:
     io: IOMetrics = field(default_factory=IOMetrics)
     #: Those of the last accepted epoch.
     last_io: IOMetrics = field(default_factory=IOMetrics)
+    #: The milliseconds from the end of its turn to the end of the epoch: in all epochs of this run, and in the last.
+    waited_ms: int = 0
+    last_waited_ms: int = 0
     input_watermark: int = MIN_WATERMARK
     output_watermark: int = MIN_WATERMARK
     finished: bool = False
@@ -163,6 +170,10 @@ class JobView:
     stage: frozenset[int] | None = None
     #: What was recovered of a batch job; None for a job without recovery.
     recovery: RecoveryView | None = None
+    #: The last lines that user functions have logged in tasks.
+    task_log: tuple[LogLine, ...] = ()
+    #: For a run whose driver is gone without having ended it.
+    lost: LostView | None = None
 
     @property
     def late_records_by_name(self) -> dict[str, int]:
@@ -194,6 +205,11 @@ class JobView:
     def restored_bytes(self) -> int:
         """The bytes of state that the subtasks read from checkpoints."""
         return sum(subtask.io.restored_bytes for vertex in self.subtasks for subtask in vertex)
+
+    @property
+    def is_of_chain(self) -> bool:
+        """Whether its chain entries alone tell of it: all other figures went with its driver."""
+        return self.progress.records < 0
 
     @property
     def is_over(self) -> bool:

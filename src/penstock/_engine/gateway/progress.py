@@ -22,7 +22,7 @@ class JobProgress:
     #: The numbers of accepted epochs and of restarts in this run.
     epochs: int = 0
     restarts: int = 0
-    #: Records that all sources read in this run.
+    #: Records that all sources read in this run; -1 where that is not known any more.
     records: int = 0
     #: The last epoch: its records, and its length from dispatch to the last ack.
     epoch_records: int = 0

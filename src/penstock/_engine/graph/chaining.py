@@ -109,7 +109,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
     operators = tuple(
         OperatorNode(
             uid=uids[node.id],
-            name=node.name if node.owner is None else f"{node.owner.name} ({node.name})",
+            name=node.shown_name,
             factory=node.factory,
             payload=node.payload,
             parent=None if node is head else positions[node.inputs[0].source.id],
@@ -150,8 +150,8 @@ def _chain_name(node: StreamNode, chain: list[StreamNode]) -> str:
     below = [child for child in children if child.inputs[0].source.operator() is node]
     names = [_chain_name(child, chain) for child in below]
     if not names:
-        return node.name
-    return f"{node.name} -> {names[0]}" if len(names) == 1 else f"{node.name} -> ({', '.join(names)})"
+        return node.shown_name
+    return f"{node.shown_name} -> {names[0]}" if len(names) == 1 else f"{node.shown_name} -> ({', '.join(names)})"
 
 
 def _edges(graph: StreamGraph, chains: list[_Chain], chain_of: dict[int, _Chain]) -> tuple[JobEdge, ...]:

@@ -37,8 +37,10 @@ def _explain_vertex(graph: JobGraph, vertex: JobVertex) -> Iterable[str]:
         yield f"    <- {which}{edge.partitioner.value} from vertex {edge.source}: {_origin(graph, edge)}"
     depths: list[int] = []
     for operator in vertex.operators:
-        depth = 0 if operator.parent is None else depths[operator.parent] + 1
+        depth = 0 if operator.parent is None else depths[operator.parent] + (not operator.is_part)
         depths.append(depth)
+        if operator.is_part:
+            continue
         side = "" if operator.input_tag is None else f" of side output {operator.input_tag!r}"
         uid = f"uid {operator.uid}" + ("" if operator.explicit_uid else ", generated")
         place = f", {operator.created_at}" if operator.created_at else ""
@@ -64,12 +66,16 @@ def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
     ids = {
         (vertex.id, position): number
         for number, (vertex, position) in enumerate(
-            ((vertex, position) for vertex in graph.vertices for position in range(len(vertex.operators))), 1
+            ((vertex, position) for vertex in graph.vertices for position, _ in _shown(vertex)), 1
         )
     }
+
+    def id_of(vertex: JobVertex, position: int) -> int:
+        return ids[vertex.id, vertex.shown_at(position)]
+
     nodes: list[dict[str, object]] = []
     for vertex in graph.vertices:
-        for position, operator in enumerate(vertex.operators):
+        for position, operator in _shown(vertex):
             node: dict[str, object] = {
                 "id": ids[vertex.id, position],
                 "type": operator.name,
@@ -80,14 +86,21 @@ def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
                 "vertex": vertex.id,
             }
             if operator.parent is not None:
-                node["predecessors"] = [{"id": ids[vertex.id, operator.parent], "ship_strategy": "FORWARD"}]
+                node["predecessors"] = [{"id": id_of(vertex, operator.parent), "ship_strategy": "FORWARD"}]
             elif inputs := graph.inputs(vertex.id):
                 node["predecessors"] = [
-                    {"id": ids[edge.source, edge.source_operator], "ship_strategy": edge.partitioner.name}
+                    {
+                        "id": id_of(graph.vertices[edge.source], edge.source_operator),
+                        "ship_strategy": edge.partitioner.name,
+                    }
                     for edge in inputs
                 ]
             nodes.append(node)
     return json.dumps({"nodes": nodes}, indent=2)
+
+
+def _shown(vertex: JobVertex) -> Iterable[tuple[int, OperatorNode]]:
+    return ((position, node) for position, node in enumerate(vertex.operators) if not node.is_part)
 
 
 def _pact(operator: OperatorNode) -> str:

@@ -62,6 +62,11 @@ class OperatorNode:
     #: For a reduce and for windows: whether their input may be combined before the shuffle of a batch job.
     combinable: bool = False
 
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of the operator that it follows, with its name, and not shown by itself."""
+        return self.factory.role is OperatorRole.DECLARED_TYPE
+
     def make_factory(self) -> OperatorFactory:
         """Return the factory with what the program has given; unpickles it, which may raise anything."""
         return self.factory.loads(self.payload)
@@ -100,6 +105,16 @@ class JobVertex:
     max_parallelism_is_set: bool = False
     #: Whether the program has set the parallelism; else a batch job may run fewer subtasks.
     parallelism_is_set: bool = False
+
+    @property
+    def shown(self) -> tuple[OperatorNode, ...]:
+        """The operators that the program has made, without parts of them."""
+        return tuple(node for node in self.operators if not node.is_part)
+
+    def shown_at(self, position: int) -> int:
+        """Return the position of the operator that the one at a position is, or is a part of."""
+        node = self.operators[position]
+        return self.shown_at(node.parent) if node.is_part and node.parent is not None else position
 
     @property
     def is_source(self) -> bool:

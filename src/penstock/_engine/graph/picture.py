@@ -53,7 +53,7 @@ def _places(graph: JobGraph) -> dict[int, tuple[int, int]]:
 
 
 def _lines(vertex: JobVertex) -> list[str]:
-    names = [operator.name for operator in vertex.operators]
+    names = [operator.name for operator in vertex.shown]
     more = len(names) - _MOST_NAMED
     names = [*names[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
     return [name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…" for name in names]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from penstock._engine.graph.job_graph import JobType, PartitionerKind
 from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
@@ -22,6 +23,10 @@ class Chaining(Enum):
     HEAD = "head"
     #: Neither with the one before nor with those after it.
     NEVER = "never"
+
+
+#: The name of a sink to which the program has given none.
+NAMELESS_SINK: Final = "Sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,14 @@ class StreamNode:
     def operator(self) -> StreamNode:
         """Return the operator of the program: this node, or the one that it is attached to."""
         return self if self.owner is None else self.owner
+
+    @property
+    def shown_name(self) -> str:
+        """The name for people: of a sink without a name its uid, of a part the name of its operator."""
+        if self.owner is not None:
+            is_part = self.factory.role is OperatorRole.DECLARED_TYPE
+            return self.owner.shown_name if is_part else f"{self.owner.shown_name} ({self.name})"
+        return f"{self.name}: {self.uid}" if self.name == NAMELESS_SINK and self.uid is not None else self.name
 
     @property
     def is_named(self) -> bool:

@@ -18,6 +18,7 @@ from penstock._engine.state.kinds.registry import kind_of
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
+from penstock.common.user_values import short_repr
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ class EngineRuntimeContext(RuntimeContext):
         self._counts = counts
         self._store = store
         self._key = key
-        #: Whether the keys of a state can be listed.
 
     def get_task_name(self) -> str:
         return self._context.operator_name
@@ -106,7 +106,7 @@ class EngineRuntimeContext(RuntimeContext):
         if self._store is None or self._key is None:
             raise needs_key(f"{call}({descriptor.get_name()!r})")
         if not isinstance(descriptor, kind):
-            msg = f"{call} takes a {kind.__name__}, not {descriptor!r}."
+            msg = f"{call} takes a {kind.__name__}, not {short_repr(descriptor)}."
             raise TypeError(msg)
         of_kind = kind_of(descriptor)
         table = self._table(descriptor.get_name(), of_kind.declared(descriptor))

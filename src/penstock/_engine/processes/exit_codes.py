@@ -36,7 +36,8 @@ MEANINGS = {
     ExitCode.FAILED: "It could not be done. `run`: the program raised an error, or its job failed for good.",
     ExitCode.USAGE: "An option, an argument, or a value or file of the configuration is not as it must be.",
     ExitCode.CANCELED: "`run`: the job was cancelled.",
-    ExitCode.FENCED: "`run`: another driver has taken the job over; this one must not be started again.",
+    ExitCode.FENCED: "`run`: another driver has taken the job over, or runs it and keeps it (`--no-takeover`); this "
+    "one must not be started again.",
     ExitCode.NO_SUCH_JOB: "No running job is called that, or more than one is.",
     ExitCode.UNREACHABLE: "The job does not answer at its address, or has no process at this moment.",
     ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and continues.",
@@ -52,7 +53,7 @@ MEANINGS = {
 #: By the class of an error; all others are FAILED.
 _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
     (ExitCode.CANCELED, (errors.JobCancelledError,)),
-    (ExitCode.FENCED, (errors.FencedError,)),
+    (ExitCode.FENCED, (errors.FencedError, errors.JobRunningError)),
     (ExitCode.USAGE, (errors.ConfigurationError, errors.ConfigurationFileError)),
     (ExitCode.UNDECIDED, (errors.CommitOutcomeUnknownError,)),
     (ExitCode.MISSING, (errors.MissingRecordsError, errors.MovedCheckpointError)),

@@ -348,7 +348,9 @@ class OperatorAck:
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """What a subtask has done, in an epoch or since its job began. A further figure is a field here.
+    """What a subtask has done, in an epoch or since its job began.
+
+    A further figure is a field here, which `runtime.figures` fills.
 
     Source: Flink's ``IOMetrics``.
     """
@@ -431,6 +433,8 @@ class TaskFailure(_Told):
     exception: bytes | None
     #: Whether a restart would end the same way.
     non_recoverable: bool = False
+    #: What chose the operator's records, if that failed and not the operator: a key function, with its line; else "".
+    chooser: str = ""
 
 
 @dataclass(frozen=True, slots=True)

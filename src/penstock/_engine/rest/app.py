@@ -17,9 +17,12 @@ from penstock._engine.rest.handlers import (
     checkpoint_subtasks,
     checkpoints,
     cluster,
+    configuration,
     exceptions,
     executors,
     jobs,
+    log,
+    metric_series,
     metrics,
     operations,
     refusals,
@@ -33,9 +36,10 @@ from penstock._engine.rest.routing import JSON, HandlerRequest, Route, error_res
 from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from penstock._engine.rest.context import RestContext
 
@@ -44,12 +48,15 @@ _log = hiding(logging.getLogger(__name__))
 #: All routes. If two match a path, the one whose earlier segment is literal wins.
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
+    *configuration.ROUTES,
     *metrics.ROUTES,
+    *metric_series.ROUTES,
     *checkpoints.ROUTES,
     *checkpoint_subtasks.ROUTES,
     *jobs.ROUTES,
     *steering.ROUTES,
     *exceptions.ROUTES,
+    *log.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
     *executors.ROUTES,
@@ -58,15 +65,21 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
-def make_app(context: RestContext) -> Starlette:
-    """Return the application for the jobs of a process."""
+def make_app(context: RestContext, routes: Iterable[Route] = ROUTES, others: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application for the jobs of a process.
+
+    Args:
+        context: The context of the handlers.
+        routes: The routes of the API.
+        others: Further ones, for paths that no route of the API has.
+    """
     by_path: dict[str, dict[str, Route]] = {}
-    for route in sorted(ROUTES, key=lambda route: [part.startswith("{") for part in route.path.split("/")]):
+    for route in sorted(routes, key=lambda route: [part.startswith("{") for part in route.path.split("/")]):
         by_path.setdefault(route.path, {})[route.method] = route
     api = [StarletteRoute(path, _endpoint(context, routes), methods=[*routes]) for path, routes in by_path.items()]
     about = StarletteRoute(DOCUMENT_PATH, _document)
     return Starlette(
-        routes=[Mount("/v1", routes=api), *api, about, *pages.ROUTES],
+        routes=[Mount("/v1", routes=[*api, *others]), *api, about, *pages.ROUTES, *others],
         exception_handlers={HttpError: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 

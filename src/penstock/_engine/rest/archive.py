@@ -1,20 +1,66 @@
-"""The archive of an ended job for Flink's history server: one file with the REST answers about the job, by path."""
+"""The archive of an ended job for history servers, Flink's and ours: a file with the REST answers about it, by path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from penstock._engine.rest.handlers import checkpoint_subtasks, checkpoints, exceptions, jobs, vertices
+from penstock._engine.protocol.decoders import json_decoder
+from penstock._engine.rest.context import Jobs, RestContext
+from penstock._engine.rest.directories import DirectoryPolicy
+from penstock._engine.rest.handlers import (
+    checkpoint_subtasks,
+    checkpoints,
+    cluster,
+    configuration,
+    exceptions,
+    jobs,
+    log,
+    metric_series,
+    metrics,
+    vertices,
+)
 from penstock._engine.rest.http_error import ErrorResponseBody, HttpError
-from penstock._engine.rest.routing import json_of
+from penstock._engine.rest.routing import HandlerRequest, json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.rest.metric_history import MetricHistory
+    from penstock._engine.rest.routing import Route
+
+#: All that readers ask about one job. A subtask's own metrics are among those of its vertex.
+_JOB: Final = "/jobs/{jobid}"
+_DETAILS: Final = re.compile("/jobs/[0-9a-f]{32}")
+_ROUTES: Final = tuple(
+    route
+    for module in (
+        jobs,
+        exceptions,
+        checkpoints,
+        checkpoint_subtasks,
+        vertices,
+        metrics,
+        metric_series,
+        cluster,
+        configuration,
+        log,
+    )
+    for route in module.ROUTES
+    if (route.method, route.role) == ("GET", None)
+    and route.path.startswith(_JOB)
+    and not route.path.endswith("{subtaskindex}/metrics")
+)
+
+
+#: What the process of the driver tells, and no other.
+_OF_PROCESS: Final = frozenset(route.path for route in (*configuration.ROUTES, *log.ROUTES))
 
 
 class ArchivedAnswer(msgspec.Struct):
@@ -30,38 +76,86 @@ class Archive(msgspec.Struct):
     archive: list[ArchivedAnswer]
 
 
-def archive(job: JobView) -> bytes:
+def archive(job: JobView, figures: MetricHistory | None = None) -> bytes:
     """Return the content of the file, which is named by the job's id.
 
     Source: org.apache.flink.runtime.history.FsJsonArchivist.
+
+    Args:
+        job: The job.
+        figures: Its metrics over time; None without them.
     """
-    answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job)]
+    answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job, figures)]
     return json_of(Archive(answers))
 
 
-def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _EndedJob:
+    """All that handlers ask of the control of a job that has ended."""
+
+    view: JobView
+
+
+def _answers(job: JobView, figures: MetricHistory | None) -> Iterator[tuple[str, Any]]:
     now = job.ended or job.started
-    at = f"/jobs/{job.job_id}"
     yield "/jobs/overview", {"jobs": [_overview(job, now)]}
-    yield at, jobs.job_details(job, now)
-    yield f"{at}/plan", jobs.JobPlanInfo(jobs.job_plan(job))
-    yield f"{at}/config", jobs.job_config(job)
-    yield f"{at}/accumulators", jobs.job_accumulators(job)
-    yield f"{at}/exceptions", exceptions.job_exceptions(job, len(job.failures))
-    yield f"{at}/checkpoints", _or_refusal(lambda: checkpoints.job_checkpoints(job))
-    yield f"{at}/checkpoints/config", _or_refusal(lambda: checkpoints.checkpoint_config(job))
-    if job.checkpoints.settings.enabled:
-        for number in dict.fromkeys(entry.entry_id for entry in job.checkpoints.history):
-            yield f"{at}/checkpoints/details/{number}", checkpoints.checkpoint_details(job, number)
-            for vertex in job.plan.vertices:
-                path = f"{at}/checkpoints/details/{number}/subtasks/{vertex.id}"
-                yield path, checkpoint_subtasks.subtask_details(job, number, vertex.id)
-    for vertex in job.plan.vertices:
-        below = f"{at}/vertices/{vertex.id}"
-        yield below, vertices.vertex_details(job, vertex.id, now)
-        yield f"{below}/subtasktimes", vertices.subtask_times(job, vertex.id, now)
-        yield f"{below}/taskmanagers", vertices.vertex_task_managers(job, vertex.id, now)
-        yield f"{below}/accumulators", vertices.vertex_accumulators(job, vertex.id)
+    context = _context(job, now, figures)
+    for route in _ROUTES:
+        if job.is_of_chain and route.path in _OF_PROCESS:
+            continue
+        for parameters in _parameters(job, route.parameters, {}):
+            path = route.path.format_map(parameters)
+            yield path, _or_refusal(context, route, parameters)
+
+
+def _context(job: JobView, now: Moment, figures: MetricHistory | None) -> RestContext:
+    """Return a context of one job, in which nothing can be steered."""
+    one = Jobs(0, lambda: now)
+    one.add(cast("JobControl", _EndedJob(job)), figures)
+    nothing = cast("Any", None)
+    return RestContext(
+        *(one, nothing, lambda: now, tuple, job.configuration, DirectoryPolicy(()), nothing, nothing, None, nothing)
+    )
+
+
+def _parameters(job: JobView, names: list[str], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Iterate all values of the parameters of a path, which are ids of the job and of its parts."""
+    if not names:
+        yield chosen
+        return
+    for value in _values(job, names[0], chosen):
+        yield from _parameters(job, names[1:], {**chosen, names[0]: str(value)})
+
+
+def _values(job: JobView, name: str, chosen: dict[str, str]) -> list[Any]:
+    match name:
+        case "jobid":
+            return [job.job_id]
+        case "vertexid":
+            return [vertex.id for vertex in job.plan.vertices]
+        case "subtaskindex":
+            return list(range(next(one.parallelism for one in job.plan.vertices if one.id == chosen["vertexid"])))
+        case "attempt":
+            return [job.progress.restarts]
+        case "checkpointid" if job.checkpoints.settings.enabled:
+            return list(dict.fromkeys(entry.entry_id for entry in job.checkpoints.history))
+        case _:
+            return []
+
+
+def _or_refusal(context: RestContext, route: Route, parameters: dict[str, str]) -> Any:
+    """Return the whole answer: all failures, and all metrics with their values."""
+    known = {parameter.name for parameter in route.query}
+    try:
+        query = {"maxExceptions": str(len(context.jobs.all()[0].view.failures))} if "maxExceptions" in known else {}
+        answer = route.handler(HandlerRequest(context, route, parameters, query, b""))
+        if "get" in known:
+            names = ",".join(metric.id for metric in answer)
+            answer = route.handler(HandlerRequest(context, route, parameters, {"get": names}, b""))
+    except HttpError as error:
+        return ErrorResponseBody([error.text])
+    else:
+        return answer
 
 
 def _overview(job: JobView, now: Moment) -> dict[str, Any]:
@@ -74,8 +168,17 @@ def _overview(job: JobView, now: Moment) -> dict[str, Any]:
     return line
 
 
-def _or_refusal(answer: Callable[[], Any]) -> Any:
+def answers_of(content: bytes) -> dict[str, bytes] | None:
+    """Return the answers of an archive by path, Flink's own as well; None for what is no archive."""
     try:
-        return answer()
-    except HttpError as error:
-        return ErrorResponseBody([error.text])
+        return {answer.path: answer.json.encode() for answer in json_decoder(Archive).decode(content).archive}
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def run_of(content: bytes) -> tuple[str, int] | None:
+    """Return the run that an archive is of, and when it began; None where it does not say so."""
+    answers = answers_of(content) or {}
+    details = msgspec.json.decode(next((answers[path] for path in answers if _DETAILS.fullmatch(path)), b"{}"))
+    run = details.get("penstock", {}).get("run_id")
+    return None if run is None else (run, details["start-time"])

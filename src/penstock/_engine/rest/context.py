@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.access import OneTimeCodes
     from penstock._engine.rest.directories import DirectoryPolicy
+    from penstock._engine.rest.metric_history import MetricHistory, Sample
 
 
 #: The maximum numbers of running and of remembered operations, because clients cause their threads and memory.
@@ -45,11 +46,20 @@ class Jobs:
         self._clock = clock
         self._lock = threading.Lock()
         self._controls: list[JobControl] = []
+        self._figures: dict[int, MetricHistory] = {}
 
-    def add(self, control: JobControl) -> None:
-        """Add a job, which may still be looking for its id."""
+    def add(self, control: JobControl, figures: MetricHistory | None = None) -> None:
+        """Add a job, which may still be looking for its id, and perhaps its metrics over time."""
         with self._lock:
             self._controls.append(control)
+            if figures is not None:
+                self._figures[id(control)] = figures
+
+    def samples(self, control: JobControl) -> tuple[Sample, ...]:
+        """Return the samples of a job's metrics, oldest first."""
+        with self._lock:
+            figures = self._figures.get(id(control))
+        return () if figures is None else figures.samples
 
     def lists(self, control: JobControl) -> bool:
         """Tell whether a job is listed: it runs, or has ended a short time ago."""
@@ -61,6 +71,8 @@ class Jobs:
         now = self._clock()
         with self._lock:
             self._controls = [one for one in self._controls if now.since(one.view.ended or now) <= self._keep_ended_ms]
+            listed = {id(one) for one in self._controls}
+            self._figures = {one: figures for one, figures in self._figures.items() if one in listed}
             views = [(one, one.view) for one in self._controls]
         last = {view.job_id: one for one, view in views}
         running = {view.job_id for _, view in views if view.ended is None}

@@ -41,8 +41,8 @@ def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IOMetricsInfo:
         write_bytes=sum(part.io.bytes_out for part in parts),
         read_records=sum(part.io.records_in for part in parts),
         write_records=sum(part.io.records_out for part in parts),
-        accumulated_backpressured_time=0,
-        accumulated_idle_time=sum(max(0, job.running_ms - part.io.busy_ms) for part in parts),
+        accumulated_backpressured_time=sum(part.waited_ms for part in parts),
+        accumulated_idle_time=sum(idle_ms(job, part) for part in parts),
         accumulated_busy_time=float(sum(part.io.busy_ms for part in parts)),
     )
 
@@ -99,6 +99,27 @@ def _span(start: Moment, end: Moment | None, now: Moment) -> TimeSpan:
     return TimeSpan(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))
 
 
-def busy_share(job: JobView, figures: SubtaskView) -> float:
-    """Return the share of the last epoch's time in which a subtask worked."""
-    return min(1.0, figures.last_io.busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0
+def idle_ms(job: JobView, subtask: SubtaskView) -> int:
+    """Return the time of this run in which a subtask neither worked nor waited."""
+    return max(0, job.running_ms - subtask.io.busy_ms - subtask.waited_ms)
+
+
+class TimeShares(msgspec.Struct):
+    """What a subtask did with the time of the last epoch; the shares sum up to 1.
+
+    The levels of an epoch run in turn. So a subtask waits from the end of its own turn to the end of the epoch, while
+    its slower siblings and the levels below work: this is what holds it back, as back pressure does in Flink. It is
+    idle while the levels above work, while its own input has nothing, and between two epochs.
+    """
+
+    busy: float
+    waiting: float
+    idle: float
+
+
+def time_shares(job: JobView, subtask: SubtaskView) -> TimeShares:
+    """Return what a subtask did with the time of the last epoch."""
+    whole = job.last_interval_ms
+    busy = min(1.0, subtask.last_io.busy_ms / whole) if whole > 0 else 0.0
+    waiting = min(1.0 - busy, subtask.last_waited_ms / whole) if whole > 0 else 0.0
+    return TimeShares(busy, waiting, 1.0 - busy - waiting)

@@ -8,7 +8,6 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.handshakes import Handshakes
 from penstock._engine.rest.http_error import HttpError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from penstock._engine.rest.context import RestContext
     from penstock._engine.rest.settings import RestSettings
 
 #: The time limits of a client in seconds: for sending a whole request, and for taking the whole answer.
@@ -151,7 +149,7 @@ class MetricsPort:
 
 
 def serve(
-    context: RestContext,
+    application: ASGIApp,
     settings: RestSettings,
     listening: socket.socket,
     metrics: socket.socket | None,
@@ -160,13 +158,13 @@ def serve(
     """Serve until the server is told to exit.
 
     Args:
-        context: The context of the handlers.
+        application: What answers, behind the checks of the guard.
         settings: Hold the tokens and TLS.
         listening: The socket.
         metrics: A socket for metrics alone; None without one.
         started: Gets the server before it runs.
     """
-    app: ASGIApp = Guard(make_app(context), settings.access)
+    app: ASGIApp = Guard(application, settings.access)
     if metrics is not None:
         app = MetricsPort(app, metrics.getsockname()[1])
     config = uvicorn.Config(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.rest.figures import busy_share
+from penstock._engine.rest.figures import idle_ms, time_shares
 from penstock._engine.rest.paths import as_uri
 from penstock.common.job_status import JobStatus
 
@@ -80,7 +80,8 @@ def job_metrics(job: JobView, now: Moment) -> dict[str, Value]:
 
 def subtask_metrics(job: JobView, subtask: SubtaskView) -> dict[str, Value]:
     """Return the metrics of a subtask; rates are those of the last epoch."""
-    busy = round(busy_share(job, subtask) * 1000)
+    shares = time_shares(job, subtask)
+    busy, waiting = round(shares.busy * 1000), round(shares.waiting * 1000)
     return {
         "numRecordsIn": subtask.io.records_in,
         "numRecordsInPerSecond": _rate(job, subtask.last_io.records_in),
@@ -93,11 +94,11 @@ def subtask_metrics(job: JobView, subtask: SubtaskView) -> dict[str, Value]:
         "currentInputWatermark": subtask.input_watermark,
         "currentOutputWatermark": subtask.output_watermark,
         "busyTimeMsPerSecond": busy,
-        "idleTimeMsPerSecond": 1000 - busy,
-        "backPressuredTimeMsPerSecond": 0,
+        "idleTimeMsPerSecond": 1000 - busy - waiting,
+        "backPressuredTimeMsPerSecond": waiting,
         "accumulateBusyTimeMs": subtask.io.busy_ms,
-        "accumulateIdleTimeMs": max(0, job.running_ms - subtask.io.busy_ms),
-        "accumulateBackPressuredTimeMs": 0,
+        "accumulateIdleTimeMs": idle_ms(job, subtask),
+        "accumulateBackPressuredTimeMs": subtask.waited_ms,
         "numEpochsOnSameHost": subtask.returns,
         "numEpochsOnOtherHost": subtask.moves,
         "numRestoredBytes": subtask.io.restored_bytes,

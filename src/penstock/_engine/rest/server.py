@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.rest.directories import JobPlaces
+    from penstock._engine.rest.metric_history import MetricHistory
     from penstock._engine.rest.settings import RestSettings
     from penstock.common.configuration import Configuration
 
@@ -126,14 +127,15 @@ class RestServer:
         """Refuse a further job whose settings contradict those of the server; raises ConfigurationError."""
         self._settings.shared.check_same(configuration)
 
-    def add(self, control: JobControl, places: JobPlaces | None = None) -> None:
+    def add(self, control: JobControl, places: JobPlaces | None = None, figures: MetricHistory | None = None) -> None:
         """Serve one more job.
 
         Args:
             control: The job.
             places: Its directories; if left out, clients cannot delete its savepoints.
+            figures: Its metrics over time; if left out, there are no charts.
         """
-        self.jobs.add(control)
+        self.jobs.add(control, figures)
         if places is not None:
             self._disposals.add(places)
 
@@ -199,9 +201,10 @@ class RestServer:
                 selector.register(one, selectors.EVENT_READ)
             selector.select()
         if not self._closing:
+            from penstock._engine.rest.app import make_app
             from penstock._engine.rest.http import serve
 
-            serve(context, self._settings, self._socket, self._metrics_socket, self._started)
+            serve(make_app(context), self._settings, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server

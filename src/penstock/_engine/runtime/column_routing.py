@@ -50,7 +50,7 @@ class KeyColumn:
     """A column with the key of each record."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     @staticmethod
     def of(key_selector: Any) -> KeyColumn | None:
@@ -62,9 +62,9 @@ class KeyColumn:
         import pyarrow as pa
 
         schema = batch.columns.schema
-        if not batch.has(self._name):
+        if not batch.has(self.name):
             return False
-        kind: Any = schema.field(self._name).type
+        kind: Any = schema.field(self.name).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
         return any(getattr(pa.types, is_of_type)(kind) for is_of_type in _KEY_TYPES)
@@ -75,7 +75,7 @@ class KeyColumn:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column: Any = batch.columns.column(self._name)
+        column: Any = batch.columns.column(self.name)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if _has_plain_ints(column):
@@ -88,7 +88,7 @@ class KeyColumn:
         if _has_plain_ints(keys):
             receivers = routes.of_ints(keys.cast(pa.int64()).to_numpy())
         else:
-            receivers = np.array(routes.of(named_values(self._name, keys), _itself), routes.smallest_type)
+            receivers = np.array(routes.of(named_values(self.name, keys), _itself), routes.smallest_type)
         return receivers[encoded.indices.to_numpy()]
 
 

@@ -140,7 +140,8 @@ class EdgeWriter:
             if is_interrupt(error):
                 raise
             has_record, record = self._router.current_record()
-            raise OperatorError(self._receiver, has_record=has_record, record=record) from error
+            chooser = self._router.chooser
+            raise OperatorError(self._receiver, has_record=has_record, record=record, chooser=chooser) from error
 
     def _write_rows(self, batch: RowBatch) -> None:
         if batch.records:

@@ -9,6 +9,7 @@ import os
 import pickle
 import sysconfig
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobType
@@ -34,9 +35,11 @@ _MOST_EXCEPTION_BYTES: Final = 1 << 20
 class OperatorError(Exception):
     """An error inside an operator; the task describes it for the driver."""
 
-    def __init__(self, node: OperatorNode, *, has_record: bool, record: Any) -> None:
+    def __init__(self, node: OperatorNode, *, has_record: bool, record: Any, chooser: str = "") -> None:
         super().__init__(node.name)
         self.node = node
+        #: What chose its records, if that failed.
+        self.chooser = chooser
         self.record = short_repr(record) if has_record else None
 
 
@@ -48,7 +51,8 @@ def failure_of(error: BaseException, place: tuple[int, int]) -> TaskFailure:
         place: Vertex and subtask.
     """
     if isinstance(error, OperatorError):
-        return describe_failure(error.__cause__ or error, error.node, error.record, place)
+        failure = describe_failure(error.__cause__ or error, error.node, error.record, place)
+        return replace(failure, chooser=error.chooser) if error.chooser else failure
     return describe_failure(error, None, None, place)
 
 

@@ -97,6 +97,11 @@ class Router(CurrentRecord, ABC):
             operator: The name of the receiving operator.
         """
 
+    @property
+    def chooser(self) -> str:
+        """What chooses the receivers, for messages: a function of the program; "" if none does."""
+        return ""
+
     def takes(self, batch: ColumnBatch) -> bool:
         """Return whether it can route a batch of columns; otherwise the batch is routed as rows."""
         return self.takes_columns
@@ -189,6 +194,10 @@ class CustomRouter(TargetRouter):
         self._select = getattr(key_selector, "get_key", key_selector)
         self._receivers: dict[object, int] = {receiver: receiver for receiver in range(parallelism)}
 
+    @property
+    def chooser(self) -> str:
+        return f"{_described('partitioner', self._partition)} or {_described('key function', self._select)}"
+
     def targets(self, batch: RowBatch) -> list[int]:
         return [self._target(record) for record in self.iterate(batch.records)]
 
@@ -213,6 +222,10 @@ class HashRouter(TargetRouter):
         super().__init__(outlets, functions)
         self._routes = routes
         self._select = select
+
+    @property
+    def chooser(self) -> str:
+        return _described("key function", self._select)
 
     def check(self, record: Any, operator: str) -> None:
         next(self.iterate([record]))
@@ -284,12 +297,24 @@ class FieldRouter(HashRouter):
         super().__init__(outlets, routes, select, functions)
         self._column = column
 
+    @property
+    def chooser(self) -> str:
+        return f"key field {self._column.name!r}"
+
     def takes(self, batch: ColumnBatch) -> bool:
         return self._column.is_in(batch)
 
     def targets(self, batch: Any) -> Any:
         is_columns = isinstance(batch, ColumnBatch)
         return self._column.receivers(batch, self._routes) if is_columns else super().targets(batch)
+
+
+def _described(kind: str, function: object) -> str:
+    """Return a function of the program by its name and line; one of ours, which calls that, only by its kind."""
+    from penstock._engine.graph.pickling import describe  # only where something failed
+
+    is_ours = str(getattr(function, "__module__", "")).startswith("penstock.")
+    return kind if is_ours else f"{kind} {describe(function)}"
 
 
 def make_router(

@@ -39,11 +39,11 @@ class StageSubtask(SubtaskRuntime):
             if batches.error is not None:  # it is not the function's
                 raise batches.error from None
             raise
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
 
     def _taken(self, blocks: Iterable[Block]) -> Iterator[Batch]:
         for channel, batch, size in blocks:
-            self._records_in += len(batch)
-            self._bytes_in += size
+            self._figures.records_in += len(batch)
+            self._figures.bytes_in += size
             batch.watermarks = self.valve.combine(channel, batch.watermarks)
             yield batch

@@ -22,11 +22,12 @@ from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
-from penstock._engine.protocol.control import ENDED, IOMetrics, OperatorAck, ReadingTime, SubtaskAck
+from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_free_memory
 from penstock._engine.runtime.epoch_context import epoch_context
 from penstock._engine.runtime.failures import OperatorError, create_in_task, passes_guards
+from penstock._engine.runtime.figures import EpochFigures
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState, TransientState
@@ -173,7 +174,7 @@ class SubtaskRuntime:
         self._dispatch, self._token = dispatch, token
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
-        self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
+        self._started_ms, self._figures = self._now_ms(), EpochFigures()
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
         inputs, level = self._plan.inputs[self.place[0]], task.level
@@ -205,7 +206,7 @@ class SubtaskRuntime:
         for channel in self.channels.ending:
             yield from self._rise(self.valve.close(channel, ENDED))
         yield from self._on_processing_time()
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
 
     def _learn_time(self, known: Iterable[EdgeStatus]) -> None:
         """Advance the input clock by the time in which, by the dispatch, senders could have read in the last epoch."""
@@ -246,9 +247,9 @@ class SubtaskRuntime:
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
-            self._records_in += len(batch)
+            self._figures.records_in += len(batch)
             yield from self._forward(0, None, batch)
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
 
     def _bytes_taken(self) -> int:
         """Return the bytes of this epoch that the edges have taken.
@@ -261,13 +262,13 @@ class SubtaskRuntime:
     def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
         """Process a block of a channel; `size` is its bytes."""
         start = time.perf_counter()
-        self._records_in += len(batch)
-        self._bytes_in += size
+        self._figures.records_in += len(batch)
+        self._figures.bytes_in += size
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
         for piece in pieces(self._nodes, batch, (0,)):
             yield from self._push(0, piece, self.channels[channel])
         yield from self._on_processing_time()
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
 
     def close_channel(self, channel: int, update: ChannelUpdate, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
@@ -304,7 +305,7 @@ class SubtaskRuntime:
             yield from self._of_all(lambda operator: operator.prepare_snapshot())
         for edge in self.edges:
             edge.flush()
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
 
     def _finish(self, *, fire_timers: bool) -> Iterator[None]:
         """Finish each operator, head to tail; its last records reach the next operator before that one finishes.
@@ -338,7 +339,7 @@ class SubtaskRuntime:
             if not self._finished and (due := operator.next_timer_ms()) is not None:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
-        self._busy += time.perf_counter() - start
+        self._figures.busy_s += time.perf_counter() - start
         statuses = self._edge_statuses()
         output = max((edge.watermark for edge in self.edges), default=self.valve.watermark)
         self.closings = {
@@ -361,14 +362,7 @@ class SubtaskRuntime:
             started_ms=self._started_ms,
             ended_ms=self._now_ms(),
             next_timer_ms=min(timers, default=None),
-            io=IOMetrics(
-                records_in=self._records_in,
-                records_out=sum(edge.records_out for edge in self.edges),
-                bytes_in=self._bytes_in,
-                bytes_out=sum(edge.bytes_out for edge in self.edges),
-                busy_ms=int(self._busy * 1000),
-                restored_bytes=self._state.take_read_bytes(),
-            ),
+            io=self._figures.io_metrics(self.edges, self._state.take_read_bytes()),
             awaits_end=self._awaits_end and not self._finished,
             read_ms=self.read_ms if any(edge.is_timed and edge.is_wide for edge in self.edges) else UNSET,
         )

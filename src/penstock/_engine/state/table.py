@@ -101,7 +101,12 @@ class Base(Protocol):
 
 
 class Pane:
-    """One namespace of a table."""
+    """One namespace of a table.
+
+    An operator reads a row from `hot`, and by `load` where it is not there. To write one it sets it in `hot` (ABSENT
+    deletes it), adds it to `dirty`, and calls `remember` where the key is not its own normal key.
+    `kinds.value.StoredValueState` does all of that for the current key.
+    """
 
     __slots__ = (
         "base",

@@ -65,15 +65,16 @@ def executor_process() -> str | None:
     if b"pyspark.daemon" not in _read(f"/proc/{daemon}/cmdline"):
         return None
     status = _status(daemon)
-    return _name(int(status[1])) if status else None
+    return process_name(int(status[1])) if status else None
 
 
 def is_alive(executor: str) -> bool:
     """Tell whether the process with a name of `executor_process` lives."""
-    return _name(int(executor.partition("-")[0])) == executor
+    return process_name(int(executor.partition("-")[0])) == executor
 
 
-def _name(pid: int) -> str | None:
+def process_name(pid: int) -> str | None:
+    """Return a name of a process that no other process of this host and namespace has or had; None without it."""
     status = _status(pid)
     return f"{pid}-{status[19].decode()}" if status else None  # ids are used again, but not with the same start
 

@@ -21,6 +21,7 @@ from penstock.errors import (
     CorruptCheckpointError,
     FencedError,
     InternalError,
+    JobRunningError,
     UndeliveredResultsError,
 )
 
@@ -67,7 +68,8 @@ def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last(
     assert start.tell(ev.JobsListed((), started_last="d" * 32)) == [do.ListChainEntries("d" * 32)]
     [read] = start.tell(ev.ChainEntriesListed((1, 2)))
     assert isinstance(read, do.ReadChainEntry)
-    [claim] = start.tell(ev.ChainEntryRead(record(2), read.path))
+    assert start.tell(ev.ChainEntryRead(record(2), read.path)) == [do.FindDriver("d" * 32)]
+    [claim] = start.tell(ev.DriverFound(""))
     assert isinstance(claim, do.PutChainEntry)
     assert claim.entry.checkpoint_id == 3
     assert claim.entry.parent is not None
@@ -141,7 +143,8 @@ def test_a_path_is_compared_with_what_its_job_has_completed_since() -> None:
     [look] = start.tell(ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
     assert isinstance(look, do.FindLaterCheckpoint)
     start.tell(ev.LaterCheckpointFound(9, "chk-7"))
-    assert "checkpoints 8 to 9" in start.machine.remarks[0].text
+    assert "resumes from checkpoint 7" in start.machine.remarks[0].text
+    assert "checkpoints 8 to 9" in start.machine.remarks[1].text
 
 
 @pytest.mark.parametrize("phase_events", [(), (ev.ChainEntriesListed(()),)])
@@ -162,8 +165,24 @@ def test_a_damaged_newest_record_stops_only_a_start_that_wants_it() -> None:
         start.tell(ev.InstructionFailed(damaged))
     fresh = Start()
     fresh.tell(ev.ChainEntriesListed((2,)))
-    [claim] = fresh.tell(ev.InstructionFailed(damaged))
+    assert fresh.tell(ev.InstructionFailed(damaged)) == [do.FindDriver("b" * 32)]
+    [claim] = fresh.tell(ev.DriverFound(""))
     assert isinstance(claim, do.PutChainEntry)
+
+
+def test_a_job_is_taken_over_from_a_driver_that_runs_after_that_is_said_unless_it_is_not_to_be() -> None:
+    for keys, is_refused in ((LATEST, False), (LATEST | {"penstock_takeover": "false"}, True)):
+        start = Start(**keys)
+        start.tell(ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((2,)))
+        start.tell(ev.ChainEntryRead(record(2), "d/chk-2/_metadata"))
+        if is_refused:
+            with pytest.raises(JobRunningError, match="runs in process 7, and this start is not to take it over"):
+                start.tell(ev.DriverFound("process 7"))
+        else:
+            said, claim = start.tell(ev.DriverFound("process 7"))
+            assert isinstance(said, do.LogMessage)
+            assert isinstance(claim, do.PutChainEntry)
+            assert (said.shown, "runs in process 7. This start takes it over" in said.text) == (True, True)
 
 
 def test_an_event_out_of_its_turn_is_a_bug() -> None:

@@ -172,6 +172,18 @@ def test_call_without_a_directory_names_the_key(name: str, tmp_path: Path) -> No
     assert "execution.checkpointing.savepoint-dir" in str(driver.savepoint(None, StopMode.NO).exception(0))
 
 
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_savepoint_is_shown_with_the_parts_of_the_checkpoint_that_it_has(
+    name: str, tmp_path: Path, stop: StopMode
+) -> None:
+    view = Asked(name, tmp_path).run({3: [stop]}).driver.view.checkpoints
+    assert view.last_savepoint is not None
+    [shown] = [entry for entry in view.history if entry.path == view.last_savepoint.path]
+    parts = [part for of_vertex in shown.subtasks for part in of_vertex.values()]
+    assert shown.written_bytes == sum(part.written_bytes for part in parts)
+    assert shown.state_bytes == sum(part.state_bytes for part in parts) > 0
+
+
 # ------------------------------------------------------------------------------------------------ cancel with savepoint
 
 

@@ -11,7 +11,14 @@ from penstock._engine import launch
 from penstock._engine.spark import session
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.errors import ConfigurationError, JobGraphError, UnsupportedOperationError
+from penstock.errors import (
+    CheckpointStorageError,
+    ConfigurationError,
+    NoCheckpointError,
+    PathError,
+    PenstockError,
+    UnsupportedOperationError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,11 +33,11 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_servers", [])
 
 
-def refusal(settings: dict[str, str]) -> JobGraphError:
+def refusal(settings: dict[str, str], *, reads: str | None = None) -> PenstockError:
     configuration = Configuration.from_dict({"penstock.rest.enabled": "true", "rest.port": "0", **settings})
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.from_collection([1]).print()
-    with pytest.raises(JobGraphError) as caught:
+    (env.from_collection([1]) if reads is None else env.read_text_file(reads)).print()
+    with pytest.raises(PenstockError) as caught:
         env.execute()
     return caught.value
 
@@ -40,6 +47,37 @@ def test_latest_without_a_checkpoint_directory_is_refused_with_the_key_to_set() 
     assert isinstance(error, ConfigurationError)
     assert error.key == "execution.state-recovery.path"
     assert "set execution.checkpointing.dir to it" in str(error)
+
+
+def test_a_path_without_a_savepoint_is_refused_with_those_in_it_or_beside_it(tmp_path: Path) -> None:
+    for name in ("savepoint-0123ab-000000000001", "savepoint-ffffff-000000000002", "notes"):
+        (tmp_path / "all" / name).mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    mistyped, both = (
+        tmp_path / "all" / "savepoint-0123ab-000000000007",
+        "savepoint-0123ab-000000000001, savepoint-ffffff",
+    )
+    for path, said in (
+        (mistyped, f"no checkpoint metadata at that path; beside it are {both}-000000000002. Set"),
+        (mistyped / "_metadata", f"beside it are {both}"),
+        (tmp_path / "all", "at that path; in it are savepoint-ffffff-000000000002, savepoint-0123ab-000000000001. Set"),
+        (tmp_path / "empty" / "chk-7", "no checkpoint metadata at that path. Set"),
+        (tmp_path / "not" / "there", "no checkpoint metadata at that path. Set"),
+    ):
+        error = refusal({"execution.state-recovery.path": str(path)})
+        assert isinstance(error, NoCheckpointError)
+        assert said in str(error), path
+
+
+def test_a_directory_and_an_input_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    error = refusal({"execution.checkpointing.dir": str(tmp_path / "file")})
+    assert isinstance(error, CheckpointStorageError)
+    error = refusal({}, reads=str(tmp_path / "mistyped.txt"))
+    assert isinstance(error, PathError)
+    assert "mistyped.txt" in str(error)
+    assert "and nothing is there" in str(error)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
 def test_a_port_that_was_set_and_is_taken_is_refused() -> None:

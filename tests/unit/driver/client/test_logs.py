@@ -73,9 +73,10 @@ def test_log_of_a_job_says_how_a_client_has_stopped_it_and_with_which_savepoint(
     for mode, status in ends.items():
         caplog.clear()
         chapter = Story(tmp_path / mode.name).run(_numbers, asks={2: mode})
-        lines = [*caplog.messages, *capfd.readouterr().err.splitlines()]
-        told = [line.partition(" ended: ")[2] for line in lines if " ended: " in line]
-        assert told == [f"{status}, stopped with savepoint {chapter.savepoint}"]
+        in_log, on_terminal = caplog.messages, capfd.readouterr().err.splitlines()
+        for lines, are_shown in ((in_log, level == logging.INFO), (on_terminal, True)):
+            told = [line.partition(" ended: ")[2] for line in lines if " ended: " in line]
+            assert told == [f"{status}, stopped with savepoint {chapter.savepoint}"] * are_shown
     caplog.clear()
     Story(tmp_path / "none").run(_numbers)
     assert " ended: " not in capfd.readouterr().err, "who waits for the job is told"

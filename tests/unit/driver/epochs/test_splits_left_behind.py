@@ -18,7 +18,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, Enum
 from penstock._engine.protocol.control import OperatorAck, StopMode
 from penstock._engine.protocol.events import AddSplitsEvent, SourceEventWrapper, encode_event
 from penstock._engine.protocol.metadata import ReturnedSplits, SourceCoordinatorState
-from penstock._engine.rest.handlers.jobs import _progress
+from penstock._engine.rest.job_progress import job_progress
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.base import InputStatus
@@ -117,7 +117,7 @@ def test_job_that_ends_with_splits_that_no_reader_has_read_says_so(
     assert result.get_unread_splits() == {"Source: lists": 1}
     assert "Splits left unread by Source: lists: 1" in str(result)
     assert "Splits left unread by Source: lists: 1." in caplog.text
-    assert _progress(chapter.driver.view).unread_splits == {"Source: lists": 1}
+    assert job_progress(chapter.driver.view).unread_splits == {"Source: lists": 1}
 
 
 def test_splits_that_are_left_are_told_while_the_job_runs_and_no_longer_when_they_were_read(tmp_path: Path) -> None:

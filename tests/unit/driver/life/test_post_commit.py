@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.kit.stories import Chapter
 
     from penstock._engine.protocol.metadata import ChainEntry
@@ -54,6 +56,11 @@ def finished(chapter: Chapter) -> Chapter:
 
 def epochs(chapter: Chapter) -> int:
     return sum(isinstance(step, do.RunEpoch) for step in chapter.steps)
+
+
+def checkpoints(steps: Sequence[Any]) -> list[ChainEntry]:
+    entries = [step.entry for step in steps if isinstance(step, do.PutChainEntry)]
+    return [entry for entry in entries if entry.kind is ChainEntryKind.CHECKPOINT]
 
 
 def entry_of(path: str) -> ChainEntry:
@@ -353,16 +360,28 @@ def test_a_batch_job_whose_driver_dies_at_any_step_passes_on_what_it_has_committ
     assert deaths > 30 / stride
 
 
+#: By the stage of a nested job that fails: how many checkpoints the job has made before it.
+COMMITS_BEFORE = {1: 0, 6: 1, 8: 2}
+
+
 @MODES
 @ERRORS
-@pytest.mark.parametrize("at", [1, 3, 4])
-def test_a_stage_that_fails_or_is_lost_behind_a_commit_does_not_repeat_it(
+@pytest.mark.parametrize("at", COMMITS_BEFORE)
+def test_a_stage_that_fails_or_is_lost_behind_a_commit_neither_repeats_nor_forgets_it(
     told: Told, monkeypatch: pytest.MonkeyPatch, at: int, error: Exception, mode: dict[str, str]
 ) -> None:
-    told.answers = SLOWLY
+    told.answers, told.nested = SLOWLY, True
     fail_epoch(monkeypatch, at, error)
-    finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms", **mode))
+    chapter = finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms", **mode))
     told.check()
+    runs = (place for place, step in enumerate(chapter.steps) if isinstance(step, do.RunEpoch))
+    before = chapter.steps[: next(islice(runs, at - 1, None))]
+    assert len(checkpoints(before)) == COMMITS_BEFORE[at]
+    made = checkpoints(chapter.steps)
+    assert made[-1].snapshot is not None
+    assert not made[-1].snapshot.committed, "all of it was passed on"
+    tries = {(step.commit.uid, step.commit.checkpoint_id) for step in chapter.steps if isinstance(step, do.Commit)}
+    assert len(tries) == len({uid for uid, _ in tries}) == 3, "each sink commits at one checkpoint"
 
 
 def test_a_batch_job_refuses_another_input_of_operators_behind_a_committer(tmp_path: Path) -> None:

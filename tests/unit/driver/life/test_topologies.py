@@ -184,7 +184,7 @@ def test_operators_before_and_behind_the_writers(tmp_path: Path, target: str) ->
     uids = set(driven.graph.operators)
     assert {"out: Map", "out", "out: Merge", "out: Committables"} <= uids
     sizes = {node.name: vertex.parallelism for vertex in driven.graph.vertices for node in vertex.operators}
-    assert (sizes["Map"], sizes["Sink"], sizes["Merge"], sizes["Committables"]) == (2, 2, 1, 2)
+    assert (sizes["Map"], sizes["Sink: out"], sizes["Merge"], sizes["Committables"]) == (2, 2, 1, 2)
 
 
 class Behind(MergingSink, SupportsPostCommitTopology[Any]):

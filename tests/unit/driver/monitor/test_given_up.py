@@ -16,7 +16,7 @@ from penstock._engine.coordinator.commits.commits import MAX_GIVEN_UP
 from penstock._engine.driver.monitor.progress_bar import figures
 from penstock._engine.processes.given_up import take_given_up
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.rest.handlers.jobs import _progress
+from penstock._engine.rest.job_progress import job_progress
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_job_tells_what_was_given_up_with_sink_checkpoint_number_and_reason(name
     assert first.reason == "TimeoutError('the transaction has expired')"
     assert str(first) in str(result)
     assert take_given_up() == [f"Job 'numbers': {entry}" for entry in result.get_given_up_committables()]
-    shown = _progress(driver.view).given_up_committables
+    shown = job_progress(driver.view).given_up_committables
     assert [(one.operator, one.uid, one.last_checkpoint_id, one.count) for one in shown] == [
         ("Sink: target", "target", one.last_checkpoint_id, one.count) for one in result.given_up_committables
     ]

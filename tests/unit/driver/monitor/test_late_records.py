@@ -12,12 +12,17 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.driver.monitor.progress_bar import figures
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.rest.handlers.jobs import _progress
+from penstock._engine.rest.job_progress import job_progress
 from penstock.common import Time, WatermarkStrategy
 from penstock.common.accumulators import DoubleCounter
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import MapFunction
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    TumblingEventTimeWindows,
+)
+from penstock.testing import OperatorHarness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +69,7 @@ def test_job_tells_how_many_each_operator_has_dropped(tmp_path: Path) -> None:
     assert chapter.driver.result.result(0).get_all_accumulator_results() == {}
     assert DriverJobClient(chapter.driver).get_accumulators().result() == {}
     assert "5 late" in figures(chapter.driver.progress)
-    assert _progress(chapter.driver.view).late_records_dropped == DROPPED
+    assert job_progress(chapter.driver.view).late_records_dropped == DROPPED
     metrics = [subtask.metrics for vertex in chapter.driver.view.subtasks for subtask in vertex]
     assert [found[uid]["numLateRecordsDropped"] for found in metrics for uid in found] == [3, 2]
 
@@ -125,3 +130,23 @@ def test_job_that_drops_nothing_counts_nothing(tmp_path: Path) -> None:
     assert dropped(chapter) == {}
     assert "late" not in figures(chapter.driver.progress)
     assert not any(isinstance(step, do.MergeAccumulators) for step in chapter.steps)
+
+
+def test_a_record_whose_window_would_end_after_the_end_of_time_is_not_called_late(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    last = 2**63 - 5
+    windows: dict[str, tuple[Any, Any]] = {
+        "tumbling": (TumblingEventTimeWindows(10, 0), {}),
+        "tumbling with a trigger": (TumblingEventTimeWindows(10, 0), {"trigger": EventTimeTrigger()}),
+        "sessions": (EventTimeSessionWindows(10), {}),
+    }
+    for kind, (assigner, settings) in windows.items():
+        caplog.clear()
+        with OperatorHarness.for_window(lambda _: 0, assigner, reduce=max, **settings) as harness:
+            harness.process_element(7, last)
+            harness.process_element(8, last)
+            assert harness.metrics.figures()["numLateRecordsDropped"] == 2, kind
+        [line] = caplog.messages
+        assert line.startswith(f"Dropped the record 7: its timestamp is {last}, and its window would end after"), kind
+        assert "late" not in line.replace("numLateRecordsDropped", ""), kind

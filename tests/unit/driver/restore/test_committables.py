@@ -22,7 +22,7 @@ from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.versioned import pack
-from penstock._engine.rest.handlers.jobs import _progress
+from penstock._engine.rest.job_progress import job_progress
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.pending import _contents, pending_committables
 from penstock._engine.storage.opening import open_storage
@@ -182,7 +182,7 @@ def test_a_corrected_program_goes_on_without_the_poison_and_loses_nothing_else(
         assert set(lines) == lost
     else:
         assert [(line["committable"], line["sink"]) for line in lines] == [(id_, "target")]
-    [shown] = _progress(driver.view).given_up_committables
+    [shown] = job_progress(driver.view).given_up_committables
     assert (shown.uid, shown.count) == ("target", 1)  # in REST, and below by the exit code and in the result
     assert [line for line in take_given_up() if id_ in line]
     [told] = driver.result.result(0).get_given_up_committables()

@@ -242,9 +242,17 @@ class ChainWriter:
         self.claimed = tuple(path for path in self.claimed if path not in leftovers.claimed)
         return [DeleteFiles(self.job_id, leftovers, self.begins)]
 
-    def sweep(self, retention: CheckpointRetention) -> SweepLeftovers:
-        """Delete files that earlier drivers and attempts left behind."""
-        return SweepLeftovers(self.job_id, self.next_id - 1, retention.checkpoints, retention.files, self.begins)
+    def sweep(self, retention: CheckpointRetention, *, at_end: bool = False) -> SweepLeftovers:
+        """Delete files that earlier drivers and attempts left behind.
+
+        Args:
+            retention: Says what is kept.
+            at_end: Whether no epoch of the job follows, so that files which were just written are leftovers, too.
+        """
+        age_ms = 0 if at_end else LEFTOVER_AGE_MS
+        return SweepLeftovers(
+            self.job_id, self.next_id - 1, retention.checkpoints, retention.files, self.begins, age_ms
+        )
 
     def stored(self, entry: ChainEntry) -> None:
         """Note that an entry of this driver is on the chain."""

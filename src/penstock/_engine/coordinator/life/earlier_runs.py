@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.instructions import LogMessage
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import MissingRecordsError, MovedCheckpointError, NoCheckpointError
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry
 
-_FIRST: Final = (
-    "Job {} begins anew: {} has no record of it, as at its first start. If it has run before, that is not the "
-    "directory in which it was (execution.checkpointing.dir), and what it has published comes a second time."
-)
 _LEFT_NOTHING: Final = (
     "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
 )
@@ -43,11 +38,6 @@ def check_records(settings: JobSettings, job: str, newest: int) -> None:
     if not newest:
         found = "that directory has no record of it"
     raise MissingRecordsError(settings.directory, job, f"{found}, and {earlier.reason}")
-
-
-def first_start(settings: JobSettings, job: str) -> LogMessage:
-    """Return what is said of a start with ``latest`` that finds no record of the job."""
-    return LogMessage(_FIRST.format(job, settings.directory), unexpected=True)
 
 
 def nothing_at(path: str, job: str, named_by: tuple[ChainEntry, str] | None) -> NoCheckpointError:

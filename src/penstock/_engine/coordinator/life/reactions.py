@@ -75,17 +75,13 @@ def _taken_over(job: JobParts) -> None:
     ended = start.already_ended
     if ended is not None:
         text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
-        context.emit(do.LogMessage(text, unexpected=True))
+        context.emit(do.LogMessage(text, unexpected=True, shown=True))
         job.termination.end(JobStatus.FINISHED)
         return
     assert start.chain is not None
     retained, claimed = job.settings.retention.retained, start.chain.claimed
     job.state.chain, job.state.retention = start.chain, CheckpointRetention(retained, context.now.passed_ms, claimed)
     context.go(Phase.CREATED)
-    if start.restored is not None:
-        context.emit(
-            do.LogMessage(f"Restored from checkpoint {start.restored.entry.checkpoint_id} ({start.restored.path})")
-        )
     context.emit(*start.remarks)
     if not _restore(job):
         job.scheduler.recover()

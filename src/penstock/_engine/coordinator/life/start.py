@@ -17,6 +17,7 @@ from penstock._engine.coordinator.events import (
     ChainEntryStored,
     ChainEntryTaken,
     ChainEntryUncertain,
+    DriverFound,
     InstructionFailed,
     JobEventsFound,
     JobsListed,
@@ -26,6 +27,7 @@ from penstock._engine.coordinator.events import (
     StartRecorded,
 )
 from penstock._engine.coordinator.instructions import (
+    FindDriver,
     FindJobEvents,
     FindLaterCheckpoint,
     HandOverRecords,
@@ -38,7 +40,8 @@ from penstock._engine.coordinator.instructions import (
     ReadMark,
     RecordStart,
 )
-from penstock._engine.coordinator.life.earlier_runs import check_records, first_start, nothing_at
+from penstock._engine.coordinator.life.earlier_runs import check_records, nothing_at
+from penstock._engine.coordinator.life.headline import headline
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.coordinator.restore.commit_decisions import (
     decided,
@@ -58,6 +61,7 @@ from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
     FencedError,
+    JobRunningError,
     NoCheckpointError,
     UndeliveredResultsError,
 )
@@ -98,11 +102,8 @@ _GO_ON_TOO: Final = (
     "write elsewhere, or cancel the other one first."
 )
 
-_ANEW: Final = (
-    "Job {} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until you "
-    "remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job continues from them."
-)
-
+#: Shown before a job is taken over from a driver that is known to run.
+_RUNS: Final = "Job {} runs in {}. This start takes it over, and that driver ends."
 
 _NAMELESS: Final = (
     "none of its records can be read, so it may be job {!r}, and latest would begin that anew; where it is another "
@@ -363,7 +364,7 @@ class JobStart:
         return self._take_over()
 
     def _take_over(self) -> list[Instruction]:
-        """Put a takeover entry with the next id of the chain.
+        """Take the job over; where its records do not say that it has ended, look for its driver before.
 
         Raises:
             ConfigurationError: The user has decided about committables, and there is no checkpoint that has any.
@@ -371,6 +372,26 @@ class JobStart:
         if self.restored is None and self._settings.commit_decisions:
             ids = ", ".join(one.committable for one in self._settings.commit_decisions)
             raise ConfigurationError(option_table.COMMITTABLES.key, ids, _NOTHING_TO_DECIDE.format(self._job))
+        if self._ids and (self._newest is None or not self._newest.is_terminal):
+            self.phase = StartPhase.LOOKING_FOR_DRIVER
+            return [FindDriver(self.job_id)]
+        return self._begin_takeover()
+
+    def driver_found(self, event: DriverFound) -> list[Instruction]:
+        """Say that the job is taken over from a driver that runs, before it is.
+
+        Raises:
+            JobRunningError: It is not to be.
+        """
+        if not event.place:
+            return self._begin_takeover()
+        if not self._settings.takes_over:
+            raise JobRunningError(self._settings.job_name, self.job_id, event.place)
+        said = LogMessage(_RUNS.format(self._job, event.place), unexpected=True, shown=True)
+        return [said, *self._begin_takeover()]
+
+    def _begin_takeover(self) -> list[Instruction]:
+        """Put a takeover entry with the next id of the chain."""
         self.phase = StartPhase.TAKING_OVER
         self._takeovers.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
@@ -444,15 +465,9 @@ class JobStart:
 
     @property
     def remarks(self) -> tuple[LogMessage, ...]:
-        """Remarks on the start for the user."""
-        if self.restored is not None:
-            return self.restored.remarks
-        newest = self._newest
-        if newest is None and self._settings.latest:
-            return (first_start(self._settings, self._job),)
-        if newest is None or self._continues or (newest.is_terminal and not newest.keeps_checkpoints):
-            return ()
-        return (LogMessage(_ANEW.format(self._job), unexpected=True),)
+        """What the start says: its headline, then remarks."""
+        first = headline(self._settings, self._job, self.restored, self._newest, continues=self._continues)
+        return first, *(() if self.restored is None else self.restored.remarks)
 
     @property
     def _job(self) -> str:

@@ -24,6 +24,7 @@ START: Final = (
     Rule(JobStart.job_events_found, (ev.JobEventsFound,), frozenset({StartPhase.LOOKING_FOR_EVENTS})),
     Rule(JobStart.later_checkpoint_found, (ev.LaterCheckpointFound,), frozenset({StartPhase.COMPARING})),
     Rule(JobStart.records_handed_over, (ev.RecordsHandedOver,), frozenset({StartPhase.HANDING_OVER})),
+    Rule(JobStart.driver_found, (ev.DriverFound,), frozenset({StartPhase.LOOKING_FOR_DRIVER})),
     Rule(JobStart.takeover_answered, ENTRY_ANSWERS, frozenset({StartPhase.TAKING_OVER})),
     Rule(JobStart.takeover_verified, (ev.ChainEntriesListed,), frozenset({StartPhase.VERIFYING})),
     Rule(JobStart.start_recorded, (ev.StartRecorded,), frozenset({StartPhase.RECORDING_START})),

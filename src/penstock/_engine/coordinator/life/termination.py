@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import RestartStrategySettings, RetentionSettings
 
 
-_ENDS: Final = {
+#: How a job has ended, by its last chain entry.
+ENDS: Final = {
     ChainEntryKind.FINISHED: JobStatus.FINISHED,
     ChainEntryKind.DRAINED: JobStatus.FINISHED,
     ChainEntryKind.SUSPENDED: JobStatus.FINISHED,
@@ -119,10 +120,10 @@ class JobTermination:
         self.is_complete = is_stored and self._kind is ChainEntryKind.FINISHED
         if is_stored and not self._keeps_checkpoints:
             chain, retention = self._state.chain, self._state.retention
-            self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention))
+            self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention, at_end=True))
         if self._savepoint is not None:
             self._context.emit(*self._requests.stopped())
-        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)
+        self.end(ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)
 
     @property
     def _keeps_checkpoints(self) -> bool:

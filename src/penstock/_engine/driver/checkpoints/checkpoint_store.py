@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.checkpoints.chain import LEFTOVER_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimants import release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
@@ -148,11 +147,11 @@ class CheckpointStore:
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         entries = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
         entries += [file for number in unneeded for file in self._claims_alone(checkpoint_path(job_id, number))]
-        oldest_ms = self._clock.now().now_ms - LEFTOVER_AGE_MS  # files have times of day
+        newest_ms = self._clock.now().now_ms - instruction.age_ms  # files have times of day
         files = [
             file.path
             for file in self._storage.files(shared_directory(job_id))
-            if file.modified_ms <= oldest_ms
+            if (file.modified_ms <= newest_ms or not instruction.age_ms)
             and file.path not in instruction.files
             and begins <= (checkpoint_of(file.path) or 0) <= before
         ]

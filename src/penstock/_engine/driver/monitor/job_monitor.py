@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.control import LogLine, SubtaskAck
     from penstock._engine.protocol.metadata import StoredAccumulator
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
@@ -47,6 +47,8 @@ def none_lost(_: bool) -> Sequence[Exception]:
 
 
 _NOTHING: Final = IOMetrics()
+#: The log lines of functions that are kept.
+_LINES: Final = 300
 
 
 class JobMonitor:
@@ -132,8 +134,15 @@ class JobMonitor:
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
             self._note(event.outcome.retries)
+            self._keep_lines(event.outcome.log)
         elif isinstance(event, ev.Committed):
             self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
+
+    def _keep_lines(self, log: Iterable[LogLine]) -> None:
+        """Keep what functions have logged; Penstock's own lines of tasks are among those of the driver."""
+        lines = [replace(line, message=shown_text(line.message)) for line in log if not _is_ours(line.logger)]
+        if lines:
+            self._show(task_log=(*self.view.task_log, *lines)[-_LINES:])
 
     def on_turn(self) -> None:
         """Note that all instructions after an event are performed."""
@@ -172,7 +181,7 @@ class JobMonitor:
         self._show(status=status, status_times={**self.view.status_times, status: now})
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Do nothing: `saw` gets the acks as well."""
+        """Do nothing: `on_instruction` gets the acks as well."""
 
     def on_failure(self, failure: JobFailure) -> None:
         """Keep a failure."""
@@ -270,6 +279,7 @@ class JobMonitor:
             ]
             for vertex, subtasks in enumerate(self.view.subtasks)
         ]
+        end_ms = max((ack.ended_ms for ack in acks), default=0)
         returns = self.view.stage is None  # subtasks of stages have no state to return to
         for ack in acks:
             vertex, index = ack.vertex, ack.subtask
@@ -277,6 +287,8 @@ class JobMonitor:
             rows[vertex][index] = SubtaskView(
                 io=before.io + ack.io,
                 last_io=ack.io,
+                waited_ms=before.waited_ms + end_ms - ack.ended_ms,
+                last_waited_ms=end_ms - ack.ended_ms,
                 input_watermark=ack.input_watermark,
                 output_watermark=ack.watermark,
                 finished=ack.finished,
@@ -335,5 +347,9 @@ def _headline(error: Exception) -> str:
     return error.reason if isinstance(error, JobExecutionError) else error_line(error)
 
 
+def _is_ours(logger: str) -> bool:
+    return logger == "penstock" or logger.startswith("penstock.")
+
+
 def _idle(subtask: SubtaskView) -> SubtaskView:
-    return subtask if subtask.last_io == _NOTHING else replace(subtask, last_io=_NOTHING)
+    return subtask if subtask.last_io == _NOTHING else replace(subtask, last_io=_NOTHING, last_waited_ms=0)

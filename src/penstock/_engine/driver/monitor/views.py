@@ -35,7 +35,8 @@ def plan_view(graph: JobGraph, sources: Iterable[Source[Any, Any, Any]], configu
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
             operators=tuple(
-                OperatorView(node.uid, shown_text(node.name), node.created_at) for node in vertex.operators
+                OperatorView(node.uid, shown_text(node.name), node.created_at, node.is_part)
+                for node in vertex.operators
             ),
             inputs=tuple(InputView(ids[edge.source], edge.partitioner.name) for edge in graph.inputs(vertex.id)),
         )

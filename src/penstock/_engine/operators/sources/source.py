@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import UNSET
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 #: The longest wait for a reader without records before its part of the epoch ends. The source waits longer to determine
 #: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
-#: A reader that overrides one of these methods is notified of checkpoints.
-_NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
 
 
 class ReaderContext:
@@ -144,8 +142,10 @@ class SourceOperator(InputHead):
         self.reader = self.source.create_reader(self._reader_context)
         self._output.record_type = self.reader.record_type
         self._output.copies = not (self.object_reuse or self.reader.emits_new_records)
-        self._wants_notification = any(
-            getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES
+        kind, silent = type(self.reader), cast("type[SourceReader[Any, Any]]", SourceReader)
+        self._wants_notification = (
+            kind.notify_checkpoint_complete is not silent.notify_checkpoint_complete
+            or kind.notify_checkpoint_aborted is not silent.notify_checkpoint_aborted
         )
         self._alignment = self._new_alignment()
         if epoch.restore.state is not None:

@@ -22,6 +22,15 @@ _log = logging.getLogger("penstock")
 #: The metric, as Flink calls it.
 _METRIC: Final = "numLateRecordsDropped"
 
+_LATE: Final = (
+    "Dropped the late record %s: its timestamp is %d, and the watermark is %d. Further late records are counted as %s "
+    "and not logged; %s"
+)
+#: About a record that is not late: no watermark could end its window, and so its result would never come.
+_BEYOND: Final = (
+    "Dropped the record %s: its timestamp is %d, and its window would end after the last possible time. More records "
+    "that are dropped are counted as %s, as in Flink, and not logged. See whether the timestamp is in milliseconds."
+)
 _REMEDY: Final = "side_output_late_data() keeps them, allowed_lateness() waits for them."
 
 
@@ -61,17 +70,12 @@ class LateRecords:
         """Count dropped records."""
         self._metric.inc(len(batch))
         self._accumulators.get_or_add(LATE_RECORDS, IntCounter).add(len(batch))
-        if self._is_first:
-            self._is_first = False
-            first = batch.slice(0, 1).rows()
-            timestamp = first.stamps()[0]
-            _log.warning(
-                "Dropped the late record %s: its timestamp is %d, and the watermark is %d%s. Further late records are "
-                "counted as %s and not logged; %s",
-                short_repr(first.records[0]),
-                timestamp,
-                watermark,
-                "" if timestamp <= watermark else " (its window would end after the last possible time)",
-                _METRIC,
-                self._remedy,
-            )
+        if not self._is_first:
+            return
+        self._is_first = False
+        first = batch.slice(0, 1).rows()
+        record, timestamp = short_repr(first.records[0]), first.stamps()[0]
+        if timestamp > watermark:
+            _log.warning(_BEYOND, record, timestamp, _METRIC)
+        else:
+            _log.warning(_LATE, record, timestamp, watermark, _METRIC, self._remedy)

@@ -19,6 +19,7 @@ from penstock._engine.rest.figures import (
     vertex_statuses,
 )
 from penstock._engine.rest.http_error import HttpError
+from penstock._engine.rest.job_progress import JobProgressNumbers, job_progress
 from penstock._engine.rest.routing import QueryParameter, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
 from penstock.common.configuration import Configuration
@@ -60,62 +61,6 @@ class TaskCounts(msgspec.Struct):
     failed: int
     reconciling: int
     initializing: int
-
-
-class GivenUpCommittablesInfo(msgspec.Struct):
-    """Committables that a sink's committer has given up for good: their records are in no output."""
-
-    #: The sink's name and uid.
-    operator: str
-    uid: str
-    #: The checkpoints of the committables: one, or several whose entries were merged.
-    first_checkpoint_id: int
-    last_checkpoint_id: int
-    count: int
-    #: The committer's error for the first committable.
-    reason: str
-
-
-class BatchRecoveryInfo(msgspec.Struct):
-    """What a batch job has recovered from drivers that were lost."""
-
-    #: Finished subtasks that their events name.
-    recorded: int
-    #: By vertex id: those that count, and did not run in this driver; and those that run again, as a result is lost.
-    recovered: dict[str, int]
-    ran_again: dict[str, int]
-    #: What is wrong with the events; "" where they are whole.
-    damage: str = ""
-
-
-class JobProgressNumbers(msgspec.Struct):
-    """Penstock's own members of a job."""
-
-    #: Records that the sources read, epochs that counted, restarts, and the last checkpoint; all of this run.
-    records: int
-    epochs: int
-    restarts: int
-    checkpoint_id: int
-    #: The last epoch: its records and its length in milliseconds.
-    epoch_records: int
-    epoch_ms: int
-    #: The smallest watermark at the ends of the job.
-    watermark: int
-    #: Committables that are not yet known to be published, by the uid of the sink.
-    pending_commits: dict[str, int]
-    #: Dropped late records, by the name of the operator.
-    late_records_dropped: dict[str, int] = {}
-    #: Committables that sinks' committers have given up in all runs of the job, oldest first.
-    given_up_committables: list[GivenUpCommittablesInfo] = []
-    #: Splits that finished readers have left unread, by the name of the source.
-    unread_splits: dict[str, int] = {}
-    savepoint_directory: str | None = None
-    #: The share of subtasks that began an epoch on the host of the epoch before; the bytes of state that all read from
-    #: checkpoints.
-    returned_share: float = 1.0
-    restored_bytes: int = 0
-    #: Batch jobs with recovery.
-    recovery: BatchRecoveryInfo | msgspec.UnsetType = msgspec.UNSET
 
 
 class JobDetailsSummary(msgspec.Struct, rename="kebab"):
@@ -306,46 +251,8 @@ def job_overview(job: JobView, now: Moment) -> JobDetailsSummary:
         last_modification=max(job.status_times.values(), key=lambda entered: entered.passed_ms).now_ms,
         pending_operators=0,
         tasks=TaskCounts(sum(counts.values()), **{status.name.lower(): number for status, number in counts.items()}),
-        penstock=_progress(job),
+        penstock=job_progress(job),
     )
-
-
-def _progress(job: JobView) -> JobProgressNumbers:
-    progress = job.progress
-    return JobProgressNumbers(
-        records=progress.records,
-        epochs=progress.epochs,
-        restarts=progress.restarts,
-        checkpoint_id=progress.checkpoint_id,
-        epoch_records=progress.epoch_records,
-        epoch_ms=progress.epoch_ms,
-        watermark=progress.watermark,
-        pending_commits=dict(job.pending_commits),
-        late_records_dropped=job.late_records_by_name,
-        given_up_committables=[
-            GivenUpCommittablesInfo(
-                one.name, one.uid, one.first_checkpoint_id, one.last_checkpoint_id, one.count, one.reason
-            )
-            for one in job.given_up
-        ],
-        unread_splits=job.unread_splits_by_name,
-        savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
-        returned_share=job.returned_share,
-        restored_bytes=job.restored_bytes,
-        recovery=_recovery(job),
-    )
-
-
-def _recovery(job: JobView) -> BatchRecoveryInfo | msgspec.UnsetType:
-    known = job.recovery
-    if known is None:
-        return msgspec.UNSET
-    ids = [vertex.id for vertex in job.plan.vertices]
-    recovered, ran_again = (
-        {ids[vertex]: count for vertex, count in sorted(counts.items()) if count}
-        for counts in (known.recovered, known.ran_again)
-    )
-    return BatchRecoveryInfo(known.recorded, recovered, ran_again, known.damage)
 
 
 def details(request: HandlerRequest) -> JobDetailsInfo:
@@ -377,7 +284,7 @@ def job_details(job: JobView, now: Moment) -> JobDetailsInfo:
         status_counts=status_counts(vertex.status for vertex in vertices),
         plan=job_plan(job),
         pending_operators=0,
-        penstock=_progress(job),
+        penstock=job_progress(job),
     )
 
 
@@ -412,7 +319,9 @@ def job_plan(job: JobView) -> Plan:
             id=vertex.id,
             parallelism=vertex.parallelism,
             description=escape(vertex.name),
-            penstock=[PlanOperator(node.uid, node.name, node.created_at) for node in vertex.operators],
+            penstock=[
+                PlanOperator(node.uid, node.name, node.created_at) for node in vertex.operators if not node.is_part
+            ],
             inputs=[
                 PlanInput(edge.source, number, "pipelined_bounded", edge.ship_strategy)
                 for number, edge in enumerate(vertex.inputs)

@@ -14,7 +14,10 @@ JARS: Final = (
     "Penstock runs no jars: a job is a Python program. Start it with `python PROGRAM` or `penstock run PROGRAM`, and "
     "it appears here."
 )
-_LOGS: Final = "The log goes where the program sends it, standard error by default; this server has no files of it."
+_LOGS: Final = (
+    "The log goes where the program sends it, standard error by default; this server has no files of it, and its last "
+    "lines at /jobs/:jobid/penstock/log."
+)
 _SPARK_LOGS: Final = "Spark keeps the output of its executors; see its own page, or the cluster's."
 _PROFILER: Final = "There is no profiler here; py-spy, for one, looks into a running Python process."
 _RESCALES: Final = (

@@ -13,10 +13,10 @@ from penstock._engine.rest.accumulators import UserTaskAccumulator, shown_accumu
 from penstock._engine.rest.figures import (
     IOMetricsInfo,
     aggregate_status,
-    busy_share,
     io_metrics,
     status_counts,
     subtask_span,
+    time_shares,
     vertex_statuses,
 )
 from penstock._engine.rest.http_error import HttpError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Spark has executors where Flink has task managers, and moves subtasks between them from epoch to epoch.
 _TASK_MANAGER: Final = SPARK
+_OK: Final = 0.1
+_LOW: Final = 0.5
 _ENDPOINT: Final = f"{socket.gethostname()}:0"
 
 
@@ -139,13 +141,25 @@ class SubtaskBackPressureInfo(msgspec.Struct):
 
 
 class JobVertexBackPressureInfo(msgspec.Struct):
-    """How busy the subtasks of a vertex are; nothing waits for a receiver here, so there is no back pressure."""
+    """How busy the subtasks of a vertex are, and how long they wait for others."""
 
     status: str
     level: str = msgspec.field(name="backpressureLevel")
     level_again: str = msgspec.field(name="backpressure-level")
     end_timestamp: int = msgspec.field(name="end-timestamp")
     subtasks: list[SubtaskBackPressureInfo]
+    penstock: RatioMeaning
+
+
+class RatioMeaning(msgspec.Struct):
+    """Penstock's own members: what a ratio means where the levels of an epoch run in turn."""
+
+    ratio: str = (
+        "the share of the last epoch's time from the end of the subtask's turn to the end of the epoch: its slower "
+        "siblings and the levels below work meanwhile"
+    )
+    busy_ratio: str = "the share in which it works"
+    idle_ratio: str = "the rest: the levels above work, its input has nothing, or no epoch runs"
 
 
 class NoMetric(msgspec.Struct):
@@ -372,9 +386,16 @@ def back_pressure(request: HandlerRequest) -> JobVertexBackPressureInfo:
     place, _ = find_vertex(request.job, request.id("vertexid"))
     rows: list[SubtaskBackPressureInfo] = []
     for index, figures in enumerate(request.job.subtasks[place]):
-        busy = busy_share(request.job, figures)
-        rows.append(SubtaskBackPressureInfo(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
-    return JobVertexBackPressureInfo("ok", "ok", "ok", request.context.clock().now_ms, rows)
+        shares = time_shares(request.job, figures)
+        level = _level(shares.waiting)
+        rows.append(SubtaskBackPressureInfo(index, level, level, shares.waiting, shares.idle, shares.busy))
+    level = _level(max(row.ratio for row in rows))
+    return JobVertexBackPressureInfo("ok", level, level, request.context.clock().now_ms, rows, RatioMeaning())
+
+
+def _level(ratio: float) -> str:
+    """Return the level of a ratio; source: org.apache.flink.runtime.rest.handler.job.JobVertexBackPressureHandler."""
+    return "ok" if ratio <= _OK else "low" if ratio <= _LOW else "high"
 
 
 def accumulators(request: HandlerRequest) -> JobVertexAccumulatorsInfo:

@@ -18,7 +18,6 @@ from penstock._engine.state.kinds.value import lasting_value_in
 from penstock._engine.state.row_lives import RowLives
 from penstock._engine.state.rows import owner_at, segments_of
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +84,7 @@ class StoredListState(ListState[Any]):
         self.add_all([value])
 
     def add_all(self, values: list[Any]) -> None:
-        _check(values)
+        values = list(values)
         if values:
             head: Any = self._head.row()
             if count := _segments(head):
@@ -99,7 +98,7 @@ class StoredListState(ListState[Any]):
                 self._append(self._add_segments(0, head), values)
 
     def update(self, values: list[Any]) -> None:
-        _check(values)
+        values = list(values)  # which may be what get() has returned
         self.clear()
         if values:
             self._begin(values)
@@ -176,7 +175,7 @@ class ExpiringListState(StoredListState):
         self._head_lives.cleared(self._key.normal)
 
     def add_all(self, values: list[Any]) -> None:
-        _check(values)
+        values = list(values)
         if not values:
             return
         normal, lives = self._key.normal, self._head_lives
@@ -281,8 +280,3 @@ def whole_list(table: Table, namespace: tuple[int, ...], address: Address, head:
 def _segments(head: Any) -> int:
     """Return the number of segments of a list, given the row of its key; 0 where the row is absent or has the items."""
     return cast("tuple[int]", head)[0] if type(head) is tuple else 0
-
-
-def _check(values: list[Any]) -> None:
-    if any(value is None for value in values):
-        raise UnsupportedOperationError("None in a ListState", "as in Flink, a list holds no None; leave it out")

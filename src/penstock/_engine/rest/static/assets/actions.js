@@ -4,6 +4,7 @@ import { Refused } from "./api.js";
 import { ask } from "./dialog.js";
 import { copyable, h } from "./dom.js";
 import { duration } from "./format.js";
+import { stateOf } from "./jobs.js";
 
 const STORED = "penstock.operations";
 const POLL_MS = 400;
@@ -152,7 +153,7 @@ function note(operation, news) {
 /** The state of a job as far as its operations tell: after a stop the driver may be gone before it is asked again. */
 export function stateAfter(job) {
   const stopped = askedOf(job).find((one) => one.over && !one.error && ACTIONS[one.kind].state);
-  return stopped ? ACTIONS[stopped.kind].state : job.state;
+  return stopped ? ACTIONS[stopped.kind].state : stateOf(job);
 }
 
 /** What was asked of a job in this window, and what came of it. */

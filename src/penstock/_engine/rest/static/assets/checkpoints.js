@@ -71,7 +71,7 @@ function pending(commits) {
 
 function checkpointTable(history) {
   if (history.length === 0) return h("p", { class: "hint" }, "None yet.");
-  const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
+  const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where", "place"]];
   const rows = history.map((one) => ({
     key: `${one.id} ${one.trigger_timestamp}`, // a try that failed gives its id to the next one
     cells: [

@@ -6,6 +6,9 @@ const EVER = 9.2e18;
 
 export const count = (number) => WHOLE.format(number);
 
+/** A number that is not known of runs that their checkpoints alone tell of. */
+export const known = (number) => (number < 0 ? "–" : count(number));
+
 export const rate = (perSecond) => `${perSecond < 1_000_000 ? WHOLE.format(perSecond) : SHORT.format(perSecond)}/s`;
 
 export const percent = (share) => `${Math.round(share * 100)} %`;

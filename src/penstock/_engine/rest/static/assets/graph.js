@@ -5,8 +5,10 @@ import { bytes, count, percent, rate, watermark } from "./format.js";
 import { badge, isOver } from "./jobs.js";
 import { layout } from "./layout.js";
 
+/** What the bar of a card means. */
+const SHARES = "Works; waits until slower subtasks and the levels below it are done; idle for the rest: no input, or no epoch";
 const SIZE = { width: 240, height: 172, across: 84, down: 26 };
-const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "currentOutputWatermark"];
+const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond", "currentOutputWatermark"];
 
 /** Returns the vertices with all that the graph shows of them. */
 export async function load(api, job) {
@@ -14,7 +16,7 @@ export async function load(api, job) {
   return Promise.all(
     job.vertices.map(async (vertex) => {
       const path = `/jobs/${job.jid}/vertices/${vertex.id}/subtasks/metrics`;
-      const found = await api.get(`${path}?get=${METRICS.join()}&agg=min,max,sum`);
+      const found = await api.get(`${path}?get=${METRICS.join()}&agg=min,max,avg,sum`);
       const metrics = new Map(found.map((metric) => [metric.id, metric]));
       const node = nodes.get(vertex.id);
       return {
@@ -24,16 +26,19 @@ export async function load(api, job) {
         rateIn: metrics.get("numRecordsInPerSecond")?.sum ?? 0,
         rateOut: metrics.get("numRecordsOutPerSecond")?.sum ?? 0,
         busyNow: (metrics.get("busyTimeMsPerSecond")?.max ?? 0) / 1000,
-        busyAllAlong: busyAllAlong(vertex),
+        waitsNow: (metrics.get("backPressuredTimeMsPerSecond")?.avg ?? 0) / 1000,
+        ...allAlong(vertex),
         watermark: metrics.get("currentOutputWatermark")?.min,
       };
     }),
   );
 }
 
-function busyAllAlong({ metrics }) {
-  const busy = metrics["accumulated-busy-time"];
-  return busy ? busy / (busy + metrics["accumulated-idle-time"]) : 0;
+/** The shares of the whole run. */
+function allAlong({ metrics }) {
+  const [busy, waiting, idle] = ["busy", "backpressured", "idle"].map((what) => metrics[`accumulated-${what}-time`]);
+  const whole = busy + waiting + idle || 1;
+  return { busyAllAlong: busy / whole, waitsAllAlong: waiting / whole };
 }
 
 /** Returns the subtasks of one vertex. */
@@ -44,10 +49,11 @@ export async function loadVertex(api, job, id) {
     api.get(`${path}/backpressure`),
     api.get(`${path}/watermarks`),
   ]);
-  const busy = new Map(pressure.subtasks.map((one) => [one.subtask, one.busyRatio]));
+  const shares = new Map(pressure.subtasks.map((one) => [one.subtask, one]));
   const subtasks = vertex.subtasks.map((one, index) => ({
     ...one,
-    busy: busy.get(one.subtask) ?? 0,
+    busy: shares.get(one.subtask)?.busyRatio ?? 0,
+    waits: shares.get(one.subtask)?.ratio ?? 0,
     watermark: Number(watermarks[index]?.value ?? -Infinity),
   }));
   return { id, subtasks };
@@ -55,13 +61,22 @@ export async function loadVertex(api, job, id) {
 
 export function view({ job, vertices: loaded, chosen }, state) {
   const over = isOver(state);
-  const vertices = loaded.map((one) => ({ ...one, busy: over ? one.busyAllAlong : one.busyNow }));
+  const vertices = loaded.map((one) => {
+    const [busy, waits] = over ? [one.busyAllAlong, one.waitsAllAlong] : [one.busyNow, one.waitsNow];
+    return { ...one, busy, waits: Math.min(waits, 1 - busy) };
+  });
   const busiest = vertices.reduce((most, one) => (one.busy > (most?.busy ?? 0) ? one : most), null);
   return [
-    whereTimeGoes(busiest, state),
+    job.penstock.records < 0 ? fromCheckpoint(vertices) : whereTimeGoes(busiest, state),
     drawing(job, vertices, busiest, chosen?.id),
     chosen && subtasks(job, vertices.find((one) => one.id === chosen.id), chosen),
   ];
+}
+
+/** What is shown of a run that has left its checkpoints alone. */
+function fromCheckpoint(vertices) {
+  const text = vertices.length ? "This is what the last checkpoint tells; all other figures went with the driver." : "The driver was gone before a checkpoint that stayed.";
+  return h("p", { class: "hint" }, text);
 }
 
 function whereTimeGoes(busiest, state) {
@@ -122,6 +137,7 @@ function edge(points, strategy) {
 }
 
 function card(job, vertex, { x, y }, isBusiest, isChosen) {
+  const hasFigures = job.penstock.records >= 0;
   const href = `#/job/${job.jid}/graph${isChosen ? "" : `/${vertex.id}`}`;
   return h(
     "article",
@@ -136,11 +152,12 @@ function card(job, vertex, { x, y }, isBusiest, isChosen) {
       "div",
       { class: "meter", role: "meter", "aria-label": "Busy", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(vertex.busy * 100) },
       h("span", { class: "bar", style: { width: percent(vertex.busy).replace(" ", "") } }),
+      h("span", { class: "bar waits", style: { width: percent(vertex.waits).replace(" ", "") } }),
     ),
     facts([
-      ["Busy", percent(vertex.busy)],
-      vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
-      ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
+      hasFigures && ["Busy", [percent(vertex.busy), h("span", { class: "rate" }, `waits ${percent(vertex.waits)}`)], SHARES],
+      hasFigures && vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
+      hasFigures && ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
       ["Watermark", watermark(vertex.watermark), "The smallest one of its subtasks, in UTC"],
     ]),
   );
@@ -155,8 +172,8 @@ function finished({ tasks, parallelism, status }) {
 
 function subtasks(job, vertex, { subtasks: rows }) {
   const headings = [
-    ["Subtask"], ["State"], ["Busy", "number"], ["Records in", "number"], ["Records out", "number"], ["Bytes in", "number"], ["Bytes out", "number"],
-    ["Input watermark (UTC)"],
+    ["Subtask"], ["State"], ["Busy", "number"], ["Waits", "number"], ["Records in", "number"], ["Records out", "number"], ["Bytes in", "number"], ["Bytes out", "number"],
+    ["Input watermark (UTC)", "when"],
   ];
   return h(
     "div",
@@ -175,12 +192,13 @@ function subtasks(job, vertex, { subtasks: rows }) {
     table(
       "Subtasks of this vertex",
       headings,
-      rows.map(({ subtask, status, busy, metrics, watermark: mark }) => ({
+      rows.map(({ subtask, status, busy, waits, metrics, watermark: mark }) => ({
         key: String(subtask),
         cells: [
           subtask,
           badge(status),
           percent(busy),
+          percent(waits),
           count(metrics["read-records"]),
           count(metrics["write-records"]),
           bytes(metrics["read-bytes"]),

@@ -5,29 +5,50 @@ import * as checkpoints from "./checkpoints.js";
 import * as configuration from "./configuration.js";
 import { copyable, facts, h } from "./dom.js";
 import * as exceptions from "./exceptions.js";
-import { bytes, count, duration, percent, rate, time, watermark } from "./format.js";
+import { bytes, count, duration, known, percent, rate, time, watermark } from "./format.js";
 import * as graph from "./graph.js";
-import { badge, isOver } from "./jobs.js";
+import { badge, isOver, lostSince } from "./jobs.js";
+import * as log from "./log.js";
+import * as metrics from "./metrics.js";
+import { isHistory } from "./mode.js";
 
-export const TABS = { graph: "Graph", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
-const VIEWS = { graph, checkpoints, exceptions, configuration };
+export const TABS = { graph: "Graph", metrics: "Metrics", checkpoints: "Checkpoints", exceptions: "Exceptions", log: "Log", configuration: "Configuration" };
+const VIEWS = { graph, metrics, checkpoints, exceptions, log, configuration };
 
 /** All tabs are loaded each time: when the driver is gone, each of them still shows what it said last. */
-export async function load(api, { job: id, vertex }) {
+export async function load(api, { job: id, tab, vertex }) {
   const path = `/jobs/${id}`;
-  const [job, history, settings, failures, keys] = await Promise.all([
+  const [job, history, settings, failures, logged] = await Promise.all([
     api.get(path),
     api.find(`${path}/checkpoints`),
     api.find(`${path}/checkpoints/config`),
     api.get(`${path}/exceptions`),
-    api.get(`${path}/jobmanager/config`),
+    api.find(`${path}/penstock/log`),
   ]);
-  const vertices = await graph.load(api, job);
+  const [vertices, keys] = await Promise.all([graph.load(api, job), configuration.load(api, job)]);
   const chosen = vertices.some((one) => one.id === vertex) ? await graph.loadVertex(api, job, vertex) : null;
-  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen };
+  const of = tab === "metrics" && chosen ? vertex : null;
+  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, lines: logged?.lines ?? [], metrics: await metrics.load(api, job, of) };
 }
 
-export function view(data, route, api) {
+/** The same where the driver does not answer since a moment: that the job runs is not known then. */
+export function withoutDriver(data, since) {
+  if (isHistory() || isOver(actions.stateAfter(data.job))) return data;
+  const checkpoint = data.history?.latest.completed?.external_path ?? null;
+  const job = lostSince(data.job, since);
+  Object.assign(job.penstock.lost, { checkpoint: checkpoint?.startsWith("<") ? null : checkpoint });
+  return { ...data, job };
+}
+
+/** The same, with nothing of a lost job called running or cancelled. */
+function withLost(data) {
+  if (!data.job.penstock.lost) return data;
+  const lost = (one) => (["RUNNING", "CANCELED"].includes(one.status) ? { ...one, status: "LOST" } : one);
+  const chosen = data.chosen && { ...data.chosen, subtasks: data.chosen.subtasks.map(lost) };
+  return { ...data, vertices: data.vertices.map(lost), chosen };
+}
+
+export function view(data, route, api, redraw) {
   const { job } = data;
   const state = actions.stateAfter(job);
   return [
@@ -37,9 +58,10 @@ export function view(data, route, api) {
       { class: "title" },
       h("h1", null, job.name),
       badge(state),
-      h("div", { class: "actions" }, !isOver(state) && actions.buttons(api, data)),
+      h("div", { class: "actions" }, !isOver(state) && !isHistory() && actions.buttons(api, data)),
     ),
     figures(data, state),
+    job.penstock.lost && loss(job.penstock.lost),
     actions.notices(job),
     h(
       "nav",
@@ -53,8 +75,28 @@ export function view(data, route, api) {
         ),
       ),
     ),
-    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(data, state)),
+    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(withLost(data), state, redraw)),
   ];
+}
+
+/** Since when nothing was heard of the driver, and how the job is resumed. */
+function loss({ since, host, pid, is_gone: isGone, was_resumed: wasResumed, checkpoint }) {
+  const heard = `Nothing was heard of its driver since ${time(since)}; penstock list --all${pid ? ` on ${host}` : ""} says whether it runs.`;
+  const gone = isGone ? `Process ${pid} on ${host} is gone without having ended the job: its last sign is of ${time(since)}.` : heard;
+  const command = checkpoint && `penstock run -s ${checkpoint.replace(/^file:/, "")} SCRIPT`;
+  return h(
+    "div",
+    { class: "notice bad", key: "loss" },
+    h(
+      "div",
+      null,
+      h("strong", null, "Lost. "),
+      gone,
+      wasResumed && " Another run of the job has begun since.",
+      command && h("div", { class: "result" }, isGone ? "Resume it with " : "If it is gone, resume it with ", copyable(command, "the command")),
+      !wasResumed && !command && " No checkpoint of it stayed: its program starts it anew.",
+    ),
+  );
 }
 
 const failures = ({ failures: { entries, truncated } }) => `${entries.length}${truncated ? "+" : ""}`;
@@ -74,14 +116,15 @@ function subtasksOf(title, vertices, counts = {}) {
   ];
 }
 
-function figures({ job, vertices }, state) {
+function figures({ job, vertices, history }, state) {
+  const restored = history?.latest.restored;
   const { penstock } = job;
   const late = Object.entries(penstock.late_records_dropped);
   const givenUp = penstock.given_up_committables;
   const unread = Object.entries(penstock.unread_splits ?? {});
   const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
   return facts([
-    ["Records read", count(penstock.records)],
+    ["Records read", known(penstock.records)],
     !isOver(state) && ["Sources emit", rate(reading)],
     ["Running for", duration(job.duration), `Started ${time(job["start-time"])}`],
     ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph, in UTC"],
@@ -103,6 +146,7 @@ function figures({ job, vertices }, state) {
     subtasksOf("Subtasks recovered", vertices, penstock.recovery?.recovered),
     subtasksOf("Subtasks run again", vertices, penstock.recovery?.ran_again),
     penstock.recovery?.damage && ["Events", "damaged", penstock.recovery.damage],
+    restored && ["Restored from", `#${restored.id}`, `${restored.external_path}, ${time(restored.restore_timestamp)}`],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
     penstock.returned_share < 1 && [

@@ -7,6 +7,7 @@ import { h, show } from "./dom.js";
 import { time } from "./format.js";
 import * as job from "./job.js";
 import * as jobs from "./jobs.js";
+import { isHistory, setMode } from "./mode.js";
 
 const USUAL_REFRESH_MS = 3000;
 
@@ -17,6 +18,8 @@ let shown = null;
 let refreshMs = null;
 let timer = null;
 let turn = 0;
+/** When the server answered last, once it answers no more. */
+let silentSince = null;
 
 function parse(address) {
   const [kind, id, tab = "graph", vertex = null] = address.replace(/^#?\//, "").split("/");
@@ -34,6 +37,7 @@ async function refresh() {
     const data = await route.page.load(api, route);
     if (mine !== turn) return;
     shown = { route, data, at: Date.now() };
+    silentSince = null;
     show(place("banner"));
     draw();
   } catch (error) {
@@ -46,6 +50,7 @@ async function refresh() {
 async function greet() {
   const config = await api.get("/config");
   refreshMs = config["refresh-interval"];
+  setMode(config.features);
   show(place("version"), config.penstock.version);
 }
 
@@ -54,7 +59,7 @@ function draw() {
   const { route, data, at } = shown;
   document.title = data.job ? `${data.job.name} · Penstock` : "Penstock";
   show(place("freshness"), `As of ${time(at).slice(11)}`);
-  show(place("page"), ...route.page.view(data, route, api));
+  show(place("page"), ...route.page.view(silentSince === null ? data : route.page.withoutDriver(data, silentSince), route, api, draw));
 }
 
 function lament(error, route) {
@@ -66,9 +71,11 @@ function lament(error, route) {
   if (!(error instanceof Silent)) throw error;
   // The tabs of a job that is known can still be looked at.
   if (shown && shown.data.job?.jid === route.job) shown.route = { ...route, vertex: shown.route.vertex };
+  silentSince = shown?.at ?? null;
   draw();
   const known = shown ? ` This page shows what it said last, at ${time(shown.at).slice(11)}.` : "";
-  show(place("banner"), h("p", { class: "notice" }, `The driver does not answer: its process has ended, or cannot be reached.${known}`));
+  const who = isHistory() ? "The history server does not answer: it" : "The driver does not answer: its process";
+  show(place("banner"), h("p", { class: "notice" }, `${who} has ended, or cannot be reached.${known}`));
 }
 
 addEventListener("hashchange", refresh);

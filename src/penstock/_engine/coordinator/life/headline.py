@@ -1,0 +1,73 @@
+"""The line that each start says: what the job resumes from, or that it begins anew."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.instructions import LogMessage
+from penstock._engine.protocol.clocks import time_text
+from penstock._engine.protocol.metadata import ChainEntryKind
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.protocol.metadata import ChainEntry
+
+_FIRST: Final = (
+    "Job {job} begins anew: {directory} has no record of it, as at its first start. If it has run before, that is not "
+    "the directory in which it was (execution.checkpointing.dir), and what it has published comes a second time."
+)
+_LEFT: Final = (
+    "Job {job} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until "
+    "you remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job continues from "
+    "them."
+)
+_UNFINISHED: Final = "Job {job} begins anew: its earlier run has completed no checkpoint in {directory}."
+_RECOVERS: Final = (
+    "Job {job} resumes where an earlier driver of it was lost: what that has stored in {directory} is not made again."
+)
+_PLAIN: Final = "Job {job} begins anew, with its checkpoints in {directory}."
+_NOWHERE: Final = (
+    "Job {job} begins anew; a later start cannot resume it, because execution.checkpointing.dir is not set."
+)
+
+
+def headline(
+    settings: JobSettings, job: str, restored: RestoredCheckpoint | None, newest: ChainEntry | None, *, continues: bool
+) -> LogMessage:
+    """Return what a start says first, on the terminal, whatever the log shows.
+
+    Args:
+        settings: The job's settings.
+        job: The job, by name and id.
+        restored: What it resumes from; None if it begins anew.
+        newest: The newest record of the job; None if there is none.
+        continues: Whether it continues its earlier run, if that has got anywhere.
+    """
+    if restored is not None:
+        return LogMessage(_resumed(settings, job, restored), shown=True)
+    if newest is None and settings.latest:
+        form, unexpected = _FIRST, True
+    elif newest is not None and not continues and _left_checkpoints(newest):
+        form, unexpected = _LEFT, True
+    elif continues:
+        form, unexpected = _UNFINISHED if settings.recovery is None else _RECOVERS, False
+    else:
+        form, unexpected = _PLAIN if settings.directory else _NOWHERE, False
+    return LogMessage(form.format(job=job, directory=settings.directory), unexpected=unexpected, shown=True)
+
+
+def _left_checkpoints(newest: ChainEntry) -> bool:
+    if newest.kind is ChainEntryKind.TAKEOVER:
+        return newest.parent is not None
+    return newest.keeps_checkpoints or not newest.is_terminal
+
+
+def _resumed(settings: JobSettings, job: str, restored: RestoredCheckpoint) -> str:
+    entry, path = restored.entry, restored.path
+    if settings.directory and "://" not in path and not PurePath(path).is_absolute():
+        path = f"{settings.directory.rstrip('/')}/{path}"
+    what = "savepoint" if entry.kind is ChainEntryKind.SAVEPOINT else "checkpoint"
+    stops = "" if restored.stopping is None else f", and completes its stop into {restored.stopping}"
+    return f"Job {job} resumes from {what} {entry.checkpoint_id} of {time_text(entry.created_ms)} ({path}){stops}."
