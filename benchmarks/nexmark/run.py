@@ -165,11 +165,10 @@ def _events(count: int) -> Path:
 def _port(place: Path) -> None:
     """Change the imports of the programs, as a user does."""
     shutil.rmtree(place, ignore_errors=True)
-    (place / "queries").mkdir(parents=True)
+    shutil.copytree(HERE / "queries", place / "queries", ignore=shutil.ignore_patterns("__pycache__"))
     environment = prepare("penstock")
-    for path in sorted((HERE / "queries").glob("*.py")):
-        command = [environment.python, "-m", "penstock", "port", path, "-o", place / "queries" / path.name]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment.variables})
+    command = [environment.python, "-m", "penstock", "port", "--write", place / "queries"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment.variables})
 
 
 def _commit() -> str:

@@ -139,7 +139,9 @@ class Events:
         self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS SELECT COLUMNS(*)::VARCHAR FROM ({truth.sql})")
         width = len(self._duckdb.execute("FROM wanted LIMIT 0").description)
         columns = {f"c{number}": "TEXT" for number in range(1, width + 1)}
-        files = [str(path) for path in out.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
+        # What is hidden, or Spark's own, holds no rows.
+        shown = (path for path in out.rglob("*") if not any(part[0] in "._" for part in path.relative_to(out).parts))
+        files = [str(path) for path in shown if path.is_file()]
         if not files:
             raise WrongResultError(query, "nothing was written")
         self._duckdb.execute(

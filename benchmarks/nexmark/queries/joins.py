@@ -116,13 +116,12 @@ class Winning(KeyedCoProcessFunction):
 
 class Average(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
-        sums = Types.TUPLE([Types.LONG(), Types.LONG()])
-        self.sums = runtime_context.get_state(ValueStateDescriptor("sums", sums))
+        self.sums = runtime_context.get_state(ValueStateDescriptor("sums", Types.ROW([Types.LONG(), Types.LONG()])))
 
     def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
         count, total = self.sums.value() or (0, 0)
         count, total = count + 1, total + value.price
-        self.sums.update((count, total))
+        self.sums.update(Row(count, total))
         yield Row(value.category, count, total // count)
 
 

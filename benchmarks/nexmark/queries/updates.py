@@ -30,7 +30,7 @@ class ChannelStatistics(KeyedProcessFunction):
     """Counts bids, bidders and auctions of a channel and day, all of them and by three ranks of prices."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self.counts = runtime_context.get_state(ValueStateDescriptor("counts", Types.LIST(Types.LONG())))
+        self.counts = runtime_context.get_state(ValueStateDescriptor("counts", Types.ROW([Types.LONG()] * 13)))
         # By bidder and by auction: a bit for each rank in which it was seen.
         self.bidders, self.auctions = (
             runtime_context.get_map_state(MapStateDescriptor(name, Types.LONG(), Types.LONG()))
@@ -38,7 +38,7 @@ class ChannelStatistics(KeyedProcessFunction):
         )
 
     def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
-        counts = self.counts.value() or [0] * 13
+        counts = list(self.counts.value() or [0] * 13)
         rank = rank_of(value.price)
         counts[0] = max(counts[0], value.dateTime % DAY_MS // MINUTE_MS)
         counts[1] += 1
@@ -50,7 +50,7 @@ class ChannelStatistics(KeyedProcessFunction):
             if not before >> rank & 1:
                 counts[first + rank] += 1
                 seen.put(item, before | 1 << rank)
-        self.counts.update(counts)
+        self.counts.update(Row(*counts))
         channel, day = ctx.get_current_key()
         yield Row(channel, day, f"{counts[0] // 60:02}:{counts[0] % 60:02}", *counts[1:])
 
