@@ -55,9 +55,13 @@ def kill_at_work(directory: Path, rng: random.Random) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     [line] = [line for line in runs(directory) if not line["penstock"]["lost"]["was_resumed"]]
-    resumed_from = Path(line["penstock"]["lost"]["checkpoint"].removeprefix("file:"))
-    assert resumed_from.name == f"chk-{line['penstock']['checkpoint_id']}"
-    assert (resumed_from / "_metadata").is_file()
+    penstock = line["penstock"]
+    resumed_from = penstock["lost"]["checkpoint"]
+    assert (resumed_from is None) == (penstock["checkpoint_id"] == 0)  # killed before its first checkpoint
+    if resumed_from is not None:
+        path = Path(resumed_from.removeprefix("file:"))
+        assert path.name == f"chk-{penstock['checkpoint_id']}"
+        assert (path / "_metadata").is_file()
     assert watched.still_alive_after(END_S) == []
 
 
