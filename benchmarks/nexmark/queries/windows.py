@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyflink.common import Row, Time, Types
-from pyflink.datastream import AggregateFunction, DataStream, ProcessAllWindowFunction, ProcessWindowFunction
+from pyflink.datastream import AggregateFunction, DataStream, ProcessWindowFunction
+from pyflink.datastream.functions import ProcessAllWindowFunction
 from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 from queries.streams import bids, row_of, split, timed
