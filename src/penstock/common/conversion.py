@@ -54,6 +54,8 @@ class Conversion:
         self.value: Callable[[Any], Any] = quick_one(type_info, self._converted)
         self._quick = quick_check(type_info)
         #: The shape of records of the type, see `shape_and_ranges`, and the further conditions on their parts.
+        self.shape: Any
+        self.ranges: tuple[str, ...]
         self.shape, self.ranges = shape_and_ranges(type_info)
         self._in_ranges = (
             ranges_check(self.ranges)

@@ -95,7 +95,7 @@ def test_without_a_map_it_is_a_stream_of_records(stream: DataStream) -> None:
 
 
 def test_maps_are_described_by_map_descriptors_of_different_names(stream: DataStream) -> None:
-    with pytest.raises(TypeError, match=r"broadcast\(\) takes MapStateDescriptors, not <"):
+    with pytest.raises(TypeError, match=r"broadcast\(\) takes MapStateDescriptors, not ValueStateDescriptor"):
         stream.broadcast(ValueStateDescriptor("rules"))  # type: ignore[call-overload]
     with pytest.raises(UnsupportedOperationError, match="two descriptors named 'rules'"):
         stream.broadcast(RULES, LIMITS, MapStateDescriptor("rules"))
