@@ -5,7 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from chart import line_chart, page, spread
+
+from penstock._demo.chart import line_chart, page, spread
 
 LINES = {"above": [0.0, 10.0, 20.0], "below": [-3.0, None, 4.0], "flat": [5.0, 5.0, 5.0]}
 

@@ -30,7 +30,7 @@ def test_the_program_is_ported_and_runs_as_the_page_says(
 
     running = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", running)
-    exec(compile(Path("ported.py").read_text(encoding="utf-8"), "ported.py", "exec"), vars(running))
+    exec(compile(Path("delays.py").read_text(encoding="utf-8"), "delays.py", "exec"), vars(running))
     assert capsys.readouterr().out == printed
 
 

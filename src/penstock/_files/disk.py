@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,11 @@ from penstock.common.paths import scheme_of
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+
+#: A change of a few lines takes milliseconds; whoever takes longer than this has been stopped.
+LONGEST_CHANGE_S: Final = 2.0
+_LOCK_POLL_S: Final = 0.005
 
 #: The errors of link() on file systems without hard links, and between two file systems.
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -58,8 +64,9 @@ def sync_directory(directory: Path) -> None:
 def alone_in(directory: Path) -> Generator[None]:
     """Wait for others that change something in a directory in this way, and let none of them begin.
 
-    The lock is of this host, and goes with its process. Without locks, as on Windows and some network disks, nobody
-    waits.
+    The lock is of this host, and goes with its process. Nobody waits for ever: a process that was stopped in the midst
+    of such a change, and may never continue, must not stop those that take over its work. Without locks, as on Windows
+    and some network disks, nobody waits.
     """
     if os.name == "nt":
         yield
@@ -68,11 +75,23 @@ def alone_in(directory: Path) -> Generator[None]:
 
     descriptor = os.open(directory, os.O_RDONLY)
     try:
+        deadline = time.monotonic() + LONGEST_CHANGE_S
         with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            while not _is_locked(partial(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_LOCK_POLL_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_locked(lock: Callable[[], None]) -> bool:
+    try:
+        lock()
+    except BlockingIOError:
+        return False
+    return True
 
 
 def link(source: Path, target: Path) -> bool | None:

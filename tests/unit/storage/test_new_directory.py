@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock._files import disk
 from penstock._files.disk import check_no_links, first_missing, remove_empty
 from penstock.errors import CheckpointStorageError
 
@@ -41,3 +43,17 @@ def test_only_what_was_missing_and_is_empty_goes_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "\udc80"])
 def test_names_that_cannot_be_are_missing(tmp_path: Path, name: str) -> None:
     assert first_missing(str(tmp_path / "new" / name)) == tmp_path / "new"
+
+
+def test_a_process_that_was_stopped_in_a_change_of_a_folder_does_not_stop_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "LONGEST_CHANGE_S", 0.05)
+    with disk.alone_in(tmp_path), ThreadPoolExecutor(1) as other:  # a lock is of what is opened, not of the process
+        other.submit(_change, tmp_path).result(10)
+    assert (tmp_path / "changed").exists()
+
+
+def _change(folder: Path) -> None:
+    with disk.alone_in(folder):
+        (folder / "changed").touch()
