@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark]
 
-KEYS, ROUNDS = 20_000, 6
+KEYS, ROUNDS = 20_000, 2
 
 
 def test_every_count_is_exact_with_a_megabyte_for_twenty_thousand_keys(spark: SparkHandle, tmp_path: Path) -> None:
