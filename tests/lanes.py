@@ -1,4 +1,4 @@
-"""Six processes share the tests of `dev.py test`: the lanes.
+"""Five processes share the tests of `dev.py test`: the lanes.
 
 The first has the files whose tests run on the Spark session that all of them share; the others have the rest, and a
 lane that has done its own helps. Each takes the longest file first, by the clock of an earlier run (``longest.toml``),

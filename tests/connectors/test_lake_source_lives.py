@@ -116,6 +116,8 @@ class Lake:
         self.says.append(self.changes[change])
         if change is rolled_back:
             self.taken_back = {number for number in self.wanted if number > self.found}
+        if change is expired and self.found == 0:  # perhaps before the source looked for the oldest retained snapshot
+            self.taken_back |= {number for number in self.wanted if number < max(self.wanted) - 1}
         if draw.random() < 0.5:
             self._append()
 
