@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tests.unit.cli.conftest import Command
 
-NUMBERS, EPOCH = 60, 10
+NUMBERS, EPOCH = 240, 10  # a request has time to arrive before the end
 PROGRAM = f"""
 import sys
 from penstock.common import Encoder, WatermarkStrategy
