@@ -29,12 +29,17 @@ from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTyp
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 
-__all__ = ["RANGE_FUNCTIONS", "Conversion", "conversion", "taking"]
+__all__ = ["Conversion", "conversion", "range_functions", "taking"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from penstock.common.typeinfo import TypeInformation
+
+
+def range_functions() -> dict[str, Any]:
+    """Return the functions that the conditions of `Conversion.ranges` call, by name."""
+    return dict(RANGE_FUNCTIONS)
 
 
 class Conversion:

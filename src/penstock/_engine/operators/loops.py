@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.wrong_results import refuse_no_records, refuse_none
 from penstock._engine.state.table import ABSENT
-from penstock.common.conversion import RANGE_FUNCTIONS
+from penstock.common.conversion import range_functions
 from penstock.common.copies import IMMUTABLE, all_immutable, copy_if_mutable, may_change
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ _GLOBALS: Final = {
     "may_change": may_change,
     "refuse_none": refuse_none,
     "refuse_no_records": refuse_no_records,
-    **RANGE_FUNCTIONS,
+    **range_functions(),
 }
 
 
