@@ -10,7 +10,6 @@ import errno
 import os
 import time
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ from penstock.common.paths import scheme_of
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
 #: A change of a few lines takes milliseconds; whoever takes longer than this has been stopped.
 LONGEST_CHANGE_S: Final = 2.0
@@ -71,27 +70,25 @@ def alone_in(directory: Path) -> Generator[None]:
     if os.name == "nt":
         yield
         return
-    import fcntl
-
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        deadline = time.monotonic() + LONGEST_CHANGE_S
         with contextlib.suppress(OSError):
-            while not _is_locked(partial(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)):
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_LOCK_POLL_S)
+            _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
 
 
-def _is_locked(lock: Callable[[], None]) -> bool:
-    try:
-        lock()
-    except BlockingIOError:
-        return False
-    return True
+def _lock(descriptor: int) -> None:
+    """Lock a directory; goes on without the lock if that takes too long."""
+    import fcntl
+
+    deadline = time.monotonic() + LONGEST_CHANGE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_POLL_S)
 
 
 def link(source: Path, target: Path) -> bool | None:

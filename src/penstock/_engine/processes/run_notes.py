@@ -58,8 +58,8 @@ class RunNote(msgspec.Struct, frozen=True):
 
     @property
     def lives(self) -> bool:
-        """Whether its process lives; of another machine that is not known."""
-        return is_alive(self.pid) and (self.process is None or process_name(self.pid) == self.process)
+        """Whether its process lives, whoever's it is; of another machine that is not known."""
+        return is_alive(self.pid) if self.process is None else process_name(self.pid) == self.process
 
     @property
     def _path(self) -> str:

@@ -87,7 +87,7 @@ class StoredListState(ListState[Any]):
         normal = self._key.normal
         head = self._hot.get(normal)
         # Most often the row is a short list, and was written in this epoch: the item is all that there is to add.
-        if type(head) is list and normal in self._dirty and value is not None:
+        if type(head) is list and normal in self._dirty:
             items = cast("list[Any]", head)
             if len(items) < _LONG:
                 items.append(value)
