@@ -15,7 +15,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     dispatch,
     edge_statuses,
     fresh_snapshot,
-    room,
+    inline_limit,
     unfinished,
     visible_states,
 )
@@ -135,7 +135,7 @@ class Job:
         )
         inputs = edge_statuses(self.snapshot, self.graph, self.acks.values())
         common = LevelDispatch(
-            *(self.job_attempt, self.checkpoint_id + 1, 0), inputs=inputs, inline_bytes=room(self.snapshot)
+            *(self.job_attempt, self.checkpoint_id + 1, 0), inputs=inputs, inline_bytes=inline_limit(self.snapshot)
         )
         levels = plan_epoch(self.plan, common, parts, (ANYWHERE,) * self.slots, self.checkpoint_id)
         return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")

@@ -75,7 +75,7 @@ def error_line(error: BaseException) -> str:
         >>> error_line(ValueError("bad"))
         'ValueError: bad'
     """
-    return told(f"{type(error).__name__}: {error_text(error)}")
+    return log_text(f"{type(error).__name__}: {error_text(error)}")
 
 
 def error_text(error: BaseException) -> str:
@@ -83,11 +83,11 @@ def error_text(error: BaseException) -> str:
     return safely(lambda: str(error), lambda raised: f"<its text raises {type(raised).__name__}>")
 
 
-def told(text: str) -> str:
+def log_text(text: str) -> str:
     r"""Return a text for a log or an error: lone surrogates are escaped, and what is beyond 64 KB is left out.
 
     Example:
-        >>> told("odd \ud83d"), told("x" * 3_000_000)[65_500:]
+        >>> log_text("odd \ud83d"), log_text("x" * 3_000_000)[65_500:]
         ('odd \\ud83d', 'xxxxxxx… (of 3,000,000 characters)')
     """
     if type(text) is not str:

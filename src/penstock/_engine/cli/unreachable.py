@@ -25,11 +25,11 @@ def unreachable(address: str, error: httpx.HTTPError | httpx.InvalidURL, *, is_p
         error: What happened.
         is_pinned: Whether the server's very certificate was known, from this user's list of jobs.
     """
-    reason, way_out = _told(address, error, is_pinned=is_pinned)
+    reason, way_out = _explanation(address, error, is_pinned=is_pinned)
     return JobUnreachableError(address, reason) if way_out is None else JobUnreachableError(address, reason, way_out)
 
 
-def _told(address: str, error: Exception, *, is_pinned: bool) -> tuple[str, str | None]:
+def _explanation(address: str, error: Exception, *, is_pinned: bool) -> tuple[str, str | None]:
     import httpx
 
     cause = _of_tls(error)

@@ -59,7 +59,7 @@ class EventHistory:
 
     def add(self, event: object, phase: Phase, now: Moment) -> None:
         """Keep an event."""
-        self._entries.append((now.passed_ms, phase.name, _told(event)))
+        self._entries.append((now.passed_ms, phase.name, _event_text(event)))
 
     def __str__(self) -> str:
         """List the events, oldest first, each with the milliseconds between it and the last one."""
@@ -70,7 +70,7 @@ class EventHistory:
         return "\n".join(["The last events of the job:", *lines])
 
 
-def _told(event: Any) -> str:
+def _event_text(event: Any) -> str:
     """Return the text of an event: its type, its numbers and texts, and the types of errors."""
     shown: list[str] = []
     for field in fields(event):

@@ -18,7 +18,7 @@ from penstock._engine.coordinator.alarms import PauseOver
 from penstock._engine.coordinator.phases import MOVES, RUNNING, STATUS, STOPPING, Phase
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import TaskFailure
-from penstock.common.user_values import told
+from penstock.common.user_values import log_text
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MAX_ATTEMPTS: Final = 10
 
 def text_of(cause: Cause | str) -> str:
     """Return the text of a failure for a chain entry or for the answer to a request."""
-    return cause.error if isinstance(cause, TaskFailure) else told(str(cause))
+    return cause.error if isinstance(cause, TaskFailure) else log_text(str(cause))
 
 
 class CoordinatorContext:

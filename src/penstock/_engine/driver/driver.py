@@ -236,7 +236,7 @@ class JobDriver:
         else:
             runtime_ms = self._mailbox.clock.now().since(self._started)
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
-            given_up = tuple(map(_told, self.view.given_up))
+            given_up = tuple(map(_given_up, self.view.given_up))
             for entry in given_up:
                 note_given_up(self.job_name, entry)
             unread = self.view.unread_splits_by_name
@@ -264,6 +264,6 @@ class JobDriver:
         tell(logging.INFO, text, shown=savepoint is not None and not self.interruption.number)
 
 
-def _told(entry: GivenUp) -> GivenUpCommittables:
+def _given_up(entry: GivenUp) -> GivenUpCommittables:
     first, last = entry.first_checkpoint_id, entry.last_checkpoint_id
     return GivenUpCommittables(entry.name, entry.uid, first, last, entry.count, entry.reason)

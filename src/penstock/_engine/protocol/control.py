@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
-from penstock.common.user_values import encoded, told
+from penstock.common.user_values import encoded, log_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A message for people: all its texts are such as a log or an error can hold, see `told`."""
+    """A message for people: all its texts are such as a log or an error can hold, see `log_text`."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
             text: object = getattr(self, each.name)
             if isinstance(text, str):
-                object.__setattr__(self, each.name, told(text))
+                object.__setattr__(self, each.name, log_text(text))
 
 
 class StopMode(StrEnum):

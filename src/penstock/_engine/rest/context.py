@@ -165,7 +165,7 @@ class Operations:
             self._forget()
             if (kind, job_id, chosen) in self._operations:
                 return chosen
-            self._make_room()
+            self._evict_ended()
             operation = self._operations[kind, job_id, chosen] = Operation(begin(), self._clock(), lease_ms)
             operation.was_read = operation.future.done() and operation.future.exception() is not None
         operation.future.add_done_callback(lambda _: self._ended(operation))
@@ -223,7 +223,7 @@ class Operations:
         with self._changed:
             operation.ended = self._clock()
 
-    def _make_room(self) -> None:
+    def _evict_ended(self) -> None:
         ended = [name for name, one in self._operations.items() if one.future.done()]
         if len(self._operations) - len(ended) >= MAX_UNDER_WAY:
             raise HttpError(429, f"{MAX_UNDER_WAY} operations are under way; ask again when one of them has ended.")

@@ -37,7 +37,7 @@ _NONE: Final = "There is nothing of this path in the archive of the job."
 def serve_history(
     history: History,
     settings: RestSettings,
-    told: Callable[[str], None],
+    announce: Callable[[str], None],
     started: Callable[[uvicorn.Server], Any] = lambda _: None,
 ) -> None:
     """Serve until the process is interrupted.
@@ -45,7 +45,7 @@ def serve_history(
     Args:
         history: The jobs.
         settings: Address, access and TLS.
-        told: Gets the link to the page, with a code where the server takes a token.
+        announce: Gets the link to the page, with a code where the server takes a token.
         started: Gets the server before it runs.
 
     Raises:
@@ -53,7 +53,7 @@ def serve_history(
     """
     listening = listen(settings.bind_address)
     address, codes = settings.url(listening.getsockname()[1]), OneTimeCodes(Moment.now)
-    told(address if settings.access.token is None else f"{address}/#code={codes.new()}")
+    announce(address if settings.access.token is None else f"{address}/#code={codes.new()}")
     with listening:
         serve(history_app(history, settings.access.token, codes), settings, listening, None, started)
 

@@ -113,7 +113,7 @@ class RestServer:
     def _running_tasks(self, slots: int) -> int:
         return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
 
-    def _say_where(self) -> None:
+    def _report_address(self) -> None:
         """Tell the user the server's address; a link with a code goes to a terminal only, because others read logs."""
         link = self.address
         if self._settings.access.token is not None and is_on_terminal():
@@ -147,7 +147,7 @@ class RestServer:
         """Say where the server is once its first job is there, which is after its takeover; else there is its error."""
         if status is JobStatus.CREATED and not self._has_said:
             self._has_said = True
-            self._say_where()
+            self._report_address()
 
     def on_progress(self, progress: JobProgress) -> None:
         """List the job again after each epoch if its entry in the registry was deleted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.field_key import FieldKey
@@ -9,17 +10,26 @@ from penstock._engine.operators.key_selection import KeySelection
 from penstock.common.columns import int64_column_of, named_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.runtime.key_routes import KeyRoutes
 
-#: Arrow's predicates of the types whose distinct values it can find.
-_KEY_TYPES: Final = (
-    *("is_integer", "is_floating", "is_boolean", "is_decimal", "is_date", "is_time", "is_timestamp", "is_duration"),
-    *("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary"),
-)
-
 #: The records of so many receivers are looked for one receiver after the other; those of more are sorted.
 _MOST_LOOKED_FOR: Final = 4
+
+
+@cache
+def _key_types() -> tuple[Callable[[Any], bool], ...]:
+    """Return Arrow's predicates of the types whose distinct values it can find."""
+    from pyarrow import types
+
+    return (
+        *(types.is_integer, types.is_floating, types.is_boolean, types.is_decimal),
+        *(types.is_date, types.is_time, types.is_timestamp, types.is_duration),
+        *(types.is_string, types.is_large_string),
+        *(types.is_binary, types.is_large_binary, types.is_fixed_size_binary),
+    )
 
 
 def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBatch]]:
@@ -68,7 +78,7 @@ class KeyColumn:
         kind: Any = schema.field(self.name).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
-        return any(getattr(pa.types, is_of_type)(kind) for is_of_type in _KEY_TYPES)
+        return any(is_one(kind) for is_one in _key_types())
 
     def receivers(self, batch: ColumnBatch, routes: KeyRoutes) -> Any:
         """Return an array of NumPy's with the receivers of the records, computed once for each distinct key."""

@@ -416,7 +416,7 @@ def map_handles(snapshot: JobSnapshot, change: Callable[[StateHandle], StateHand
     )
 
 
-def room(snapshot: JobSnapshot) -> int:
+def inline_limit(snapshot: JobSnapshot) -> int:
     """Return how many bytes each operator of a subtask may add to the metadata in the next epoch.
 
     Args:

@@ -156,7 +156,7 @@ class CommitLedger:
         return tuple(sorted(commits, key=lambda commit: commit.checkpoint_id))
 
     @property
-    def has_room(self) -> bool:
+    def accepts_checkpoint(self) -> bool:
         """Whether one more checkpoint may complete, because no sink has more than one outstanding commit."""
         return all(len(queue) <= 1 for queue in self._queues.values())
 

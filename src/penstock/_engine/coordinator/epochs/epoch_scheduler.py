@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.snapshots import room
+from penstock._engine.coordinator.checkpoints.snapshots import inline_limit
 from penstock._engine.coordinator.epochs.acks import contributions, outputs
 from penstock._engine.coordinator.epochs.budget import EpochMonitor
 from penstock._engine.coordinator.phases import Phase
@@ -105,7 +105,7 @@ class EpochCheckpoints(CheckpointCoordinator):
     def put_entry(self) -> None:
         """Put the chain entry, once no sink has more than one outstanding commit."""
         ledger = self._state.ledger
-        if (self._requests.wait_for_commits and ledger) or not ledger.has_room:
+        if (self._requests.wait_for_commits and ledger) or not ledger.accepts_checkpoint:
             if self._context.phase is not Phase.WAITING_FOR_COMMITS:
                 self._context.go(Phase.WAITING_FOR_COMMITS)
             return
@@ -232,7 +232,7 @@ class EpochScheduler(Scheduler[EpochCheckpoints]):
         attempt, rotation = self._attempt, self._rotation
         return do.RunEpoch(
             *(self._state.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
-            inline_bytes=room(self._state.snapshot),
+            inline_bytes=inline_limit(self._state.snapshot),
         )
 
     def observed(self, event: ev.EpochObserved) -> None:

@@ -211,7 +211,7 @@ class JobStart:
         path = self._settings.recovery_path
         if self._settings.finds_itself:
             if newest is None or (path is None and not self._continues):
-                return self._begin_anew()
+                return self._start_fresh()
             self.phase = StartPhase.READING
             return self.entry_read(newest)
         if path is None:
@@ -219,7 +219,7 @@ class JobStart:
         self.phase = StartPhase.READING
         return [ReadChainEntry(path)]
 
-    def _begin_anew(self) -> list[Instruction]:
+    def _start_fresh(self) -> list[Instruction]:
         """Begin the job anew, unless the driver that has finished it was lost before its own end."""
         if self._newest is None or self._newest.kind is not ChainEntryKind.FINISHED:
             return self._take_over()

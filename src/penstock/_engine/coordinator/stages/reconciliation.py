@@ -58,7 +58,7 @@ class JobReconciliation:
         """Find out what is left to do."""
         self._context.go(Phase.RECONCILING)
         if self._recovery.is_claimed:
-            return self._take_up()
+            return self._resume()
         self._context.call(self._recovery.claim(self._state.chain))
         return False
 
@@ -66,7 +66,7 @@ class JobReconciliation:
         """Look for the results that the events of earlier drivers name."""
         self._context.emit(*self._recovery.claimed(event, self._context.now.passed_ms))
         if not self._recovery.has_events:
-            return self._take_up()
+            return self._resume()
         self.look()
         return False
 
@@ -78,11 +78,11 @@ class JobReconciliation:
     def listed(self, event: ev.PartitionsListed) -> bool:
         """Take up the job once what it needs is there, or the wait for it is over."""
         if self._recovery.partitions_listed(event, self._context.now.passed_ms):
-            return self._take_up()
+            return self._resume()
         self._context.emit(do.SetAlarm(LOOK_EVERY_MS, PartitionsLookDue()))
         return False
 
-    def _take_up(self) -> bool:
+    def _resume(self) -> bool:
         """Replay the events, and continue from the state that they lead to."""
         state, recovery = self._state, self._recovery
         try:
@@ -92,7 +92,7 @@ class JobReconciliation:
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
-            self._begin_anew(error)
+            self._start_fresh(error)
             return False
         self._bounds.of_vertex.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for done in recovery.finished_after(self._checkpoints.last):
@@ -102,17 +102,17 @@ class JobReconciliation:
         if added := contributions(self._results.acks):
             self._context.call(do.MergeAccumulators({}, added))
             return False
-        self.taken_up({})
+        self.resumed({})
         return True
 
-    def _begin_anew(self, error: Exception) -> None:
+    def _start_fresh(self, error: Exception) -> None:
         cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
         self._context.emit(self._recovery.clear(str(cause)))
         self._context.report_failure(cause, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
         self._life.restart()
 
-    def taken_up(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:
+    def resumed(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:
         """Count what has been taken up, with its accumulators."""
         state, acks, snapshot = self._state, tuple(self._results.acks), self._state.snapshot
         if not acks:

@@ -271,7 +271,7 @@ class StageScheduler(Scheduler[StageCheckpoints]):
         """Continue with the merged accumulators."""
         if self._context.phase is Phase.RECONCILING:
             assert self._reconciliation is not None
-            self._reconciliation.taken_up(event.accumulators)
+            self._reconciliation.resumed(event.accumulators)
             super()._open()
             return
         assert self._accepted is not None

@@ -90,14 +90,14 @@ class Results:
             self._waiting_bytes += len(block)
             self._changed.notify_all()
 
-    def wait_for_room(self) -> None:
+    def wait_for_capacity(self) -> None:
         """Wait until the program has taken enough output, or until `interrupt`."""
         with self._changed:
             self._changed.wait_for(lambda: self._interrupted or self._waiting_bytes < _ROOM)
             self._interrupted = False
 
     def interrupt(self) -> None:
-        """Let `wait_for_room` return, because the waiting epoch is cancelled."""
+        """Let `wait_for_capacity` return, because the waiting epoch is cancelled."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

@@ -16,7 +16,7 @@ from penstock._engine.protocol.metadata import StoredAccumulator, check_accumula
 from penstock._engine.runtime.failures import describe_failure
 from penstock._engine.state.files.pickles import dump, load
 from penstock.common.redaction import hiding
-from penstock.common.user_values import error_line, told, value_text
+from penstock.common.user_values import error_line, log_text, value_text
 from penstock.errors import AccumulatorTypeError, StateClassError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
         first.merge(other)
     text = value_text(first.get_local_value())
     shown = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-    return StoredAccumulator(class_name(first), told(shown), dump(first))
+    return StoredAccumulator(class_name(first), log_text(shown), dump(first))
 
 
 def _loaded(name: str, data: bytes) -> AnyAccumulator:

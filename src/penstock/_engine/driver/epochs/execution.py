@@ -180,7 +180,7 @@ class Epochs:
     def _run(self, instruction: do.RunEpoch, chain: ChainWriter, *, releases: bool = False) -> ev.Event:
         try:
             if not releases:
-                self._results.wait_for_room()
+                self._results.wait_for_capacity()
             is_small = len(self._program) <= MAX_INLINE_PROGRAM
             path = None if is_small else self._stored_program(chain.job_id)
             digest = None if is_small else file_digest(self._program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.operators.pandas_frames import pandas_frame, table_of_pandas
 from penstock.common.user_values import short_repr
@@ -10,9 +10,6 @@ from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-#: The types of columns that polars does not have, as Arrow's functions that tell them.
-_NOT_IN_POLARS: Final = ("is_map", "is_decimal256")
 
 
 class Frames:
@@ -95,7 +92,7 @@ def _polars_frame(batch: Any) -> Any:
 
     import pyarrow as pa
 
-    are_missing = [getattr(pa.types, name) for name in _NOT_IN_POLARS]
+    are_missing = (pa.types.is_map, pa.types.is_decimal256)  # polars has no such columns
     for field in batch.schema:
         kind = next((kind for kind in _types_in(field.type) if any(is_one(kind) for is_one in are_missing)), None)
         if kind is not None:
