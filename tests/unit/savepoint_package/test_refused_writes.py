@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.savepoint_package.written import contents
 
+from penstock._engine.storage.local import LocalStorage
 from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
@@ -60,6 +61,20 @@ def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(UnpicklableStateError, match="'state'"):
         SavepointWriter.new().set_keyed_state("op", "state", {1: (x for x in "")}).write(str(tmp_path / "s"))
     assert list(tmp_path.rglob("*-*")) == []
+
+
+def test_a_store_that_was_asked_again_as_its_answer_was_lost_has_the_savepoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = LocalStorage.put_if_absent
+
+    def asked_again(storage: LocalStorage, path: str, data: bytes) -> bool:
+        put(storage, path, data)
+        return put(storage, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", asked_again)
+    writer = SavepointWriter.new().set_keyed_state("op", "state", {1: 10})
+    assert contents(writer.write(str(tmp_path / "s"))) == {1: 10}
 
 
 def everything(path: str) -> Any:

@@ -101,13 +101,7 @@ def reader(column: CsvColumn, null_value: str | None) -> Read:
     def array(text: str) -> Any:
         if text == null_value:
             return None
-        if (
-            limits
-            and separator
-            and text.isascii()
-            and "_" not in text
-            and not (null_value and null_value in text)
-        ):
+        if limits and separator and text.isascii() and "_" not in text and not (null_value and null_value in text):
             try:
                 numbers = list(map(int, text.split(separator)))
             except ValueError:
