@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.kit.lost_answers import lose_first_answers
 from tests.unit.savepoint_package.written import contents
 
-from penstock._engine.storage.local import LocalStorage
 from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
@@ -63,16 +63,10 @@ def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*-*")) == []
 
 
-def test_a_store_that_was_asked_again_as_its_answer_was_lost_has_the_savepoint(
+def test_a_write_whose_first_answer_was_lost_is_no_conflict_with_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = LocalStorage.put_if_absent
-
-    def asked_again(storage: LocalStorage, path: str, data: bytes) -> bool:
-        put(storage, path, data)
-        return put(storage, path, data)
-
-    monkeypatch.setattr(LocalStorage, "put_if_absent", asked_again)
+    lose_first_answers(monkeypatch, "_metadata")
     writer = SavepointWriter.new().set_keyed_state("op", "state", {1: 10})
     assert contents(writer.write(str(tmp_path / "s"))) == {1: 10}
 
