@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.kit.lost_answers import lose_first_answers
 from tests.kit.stories import Sheet, Story
-from tests.unit.driver.restore.test_committables import COMMITTABLES, PoisonSink, pending, poisoned
-from tests.unit.driver.restore.test_committables import run
+from tests.unit.driver.restore.test_committables import COMMITTABLES, PoisonSink, pending, poisoned, run
 
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
