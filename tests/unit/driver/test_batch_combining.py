@@ -242,7 +242,7 @@ def test_partial_results_of_more_keys_than_a_sender_holds_are_sent_early_and_com
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock._engine.operators.functions.combine._MOST_KEYS", 10)
-    many = [(number % 40, 0, [number]) for number in range(400)]
+    many = [(number % 40, 0, [number]) for number in range(20_000)]
     everything = GlobalWindows.create_with_end_of_stream_trigger()
 
     def build(stream: Any) -> Any:
@@ -250,7 +250,7 @@ def test_partial_results_of_more_keys_than_a_sender_holds_are_sent_early_and_com
 
     run = Run(cluster, build, stamped=False, records=many)
     assert {key: sorted(found) for key, _, found in run.results} == {
-        key: list(range(key, 400, 40)) for key in range(40)
+        key: list(range(key, 20_000, 40)) for key in range(40)
     }
     assert len(run.results) == 40
     assert run.crossed > SUBTASKS * 40
