@@ -1,4 +1,4 @@
-"""The tutorial's programs print what it shows: the first steps as one program, and the job whose function is changed."""
+"""The tutorial's programs print what it shows: the first steps as one program, and the job that is changed."""
 
 from __future__ import annotations
 
