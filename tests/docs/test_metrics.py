@@ -13,8 +13,10 @@ SECTION = re.search(r"^## Metrics\n(.*?)^## ", (ROOT / "docs" / "rest.md").read_
 ROW = re.compile(r"^\| (\w*) ?\| (`.+?) \| .* \|$", re.MULTILINE)
 #: How a metric is registered; those of enumerators are shown nowhere.
 REGISTERED = re.compile(r"\.(?:counter|gauge|meter|distribution)\((?:\"(\w+)\"|(_?[A-Z_]+)\b)")
-OF_ENUMERATORS = {"unassignedSplits", "commitsSucceeded", "commitsFailed", "skippedFiles", "replacedFiles"}
-OF_ENUMERATORS |= {"waitingFiles", "skippedSnapshots", "retainedWalBytes"}
+OF_ENUMERATORS = {
+    *("unassignedSplits", "commitsSucceeded", "commitsFailed", "skippedFiles", "replacedFiles"),
+    *("waitingFiles", "skippedSnapshots", "retainedWalBytes"),
+}
 
 
 def on_page() -> dict[str, set[str]]:
@@ -36,7 +38,7 @@ def of_the_engine() -> dict[str, set[str]]:
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     return {
         scope: {
-            key.value
+            str(key.value)
             for node in ast.walk(functions[name])
             if isinstance(node, ast.Dict)
             for key in node.keys
