@@ -125,7 +125,7 @@ class Pass:
         if new:
             print(f"coverage of {len(new)} files of tests", flush=True)
             before = json.loads(PASSED.read_text(encoding="utf-8")) if known else {}
-            include = ",".join(f"*/penstock/{target.replace('/**', '')}" for target in TARGETS)
+            include = ",".join(f"*/penstock/{target}" for target in TARGETS)
             under = ("-m", "coverage", "run", "--append", f"--data-file={COVERAGE}", f"--include={include}")
             options = ["-p", "tests.campaign.covering", *NEAR]
             run_tests(options, new if known else [], under=under, PENSTOCK_PASSED_TESTS=str(PASSED))
