@@ -250,6 +250,8 @@ def test_schema_refuses_what_csv_cannot_hold() -> None:
         CsvSchema.builder().build()
     with pytest.raises(ValueError, match="one ASCII sign"):
         CsvSchema.builder().set_quote_char("''")
+    with pytest.raises(ValueError, match=r"line separator can be .* not '\|'"):
+        CsvSchema.builder().set_line_separator("|")
     with pytest.raises(ValueError, match="'bad'"):
         CsvReaderFormat.for_schema(Types.ROW_NAMED(["bad"], [Types.INSTANT()]))
 

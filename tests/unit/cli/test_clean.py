@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -43,6 +44,22 @@ def test_leftovers_are_removed_when_asked(penstock: Command, leftover: Path) -> 
     answer = json.loads(done.out)
     assert [one["path"] for one in answer["removal"]["removed"]] == [str(leftover)]
     assert not leftover.exists()
+
+
+def test_what_cannot_be_removed_is_named_and_fails_the_command(
+    penstock: Command, leftover: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "it is read-only")
+
+    for name in ("unlink", "remove"):
+        monkeypatch.setattr(os, name, refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    done = penstock("clean", "--savepoint-dir", "savepoints", "--min-age", "0 s", "--remove")
+    monkeypatch.undo()
+    assert done.code == ExitCode.FAILED
+    assert f"Not removed: {leftover}: " in done.err
+    assert leftover.exists()
 
 
 def test_what_was_touched_lately_is_left_alone(penstock: Command, leftover: Path) -> None:
