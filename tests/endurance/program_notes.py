@@ -7,8 +7,10 @@ number, private KiB and the seconds of the processor that it has taken.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections import defaultdict
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +78,16 @@ def size_of(directory: Path) -> tuple[int, int]:
             with contextlib.suppress(FileNotFoundError):
                 sizes.append(Path(folder, name).stat().st_size)
     return sum(sizes) >> 10, len(sizes)
+
+
+def ask(port: int, path: str, request: dict[str, Any] | None = None) -> Any:
+    """Ask a job's REST server, or post a request."""
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        if request is None:
+            connection.request("GET", f"/{path}")
+        else:
+            connection.request("POST", f"/{path}", json.dumps(request), {"Content-Type": "application/json"})
+        return json.load(connection.getresponse())
 
 
 # ------------------------------------------------------------------------------------------- what the looks say

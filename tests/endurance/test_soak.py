@@ -16,13 +16,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.endurance import soak_report
-from tests.endurance.program_notes import KINDS, Look, processes, size_of
+from tests.endurance.program_notes import KINDS, Look, ask, processes, size_of
 from tests.endurance.soak_events import PARTITIONS, events, truth
 from tests.fault.job import published
 from tests.fault.processes import Watched, descendants
@@ -157,22 +156,15 @@ class Soak:
 
 def _epochs(port: int, seen: int) -> dict[int, int]:
     """Ask a job for its checkpoints behind one that was seen: the milliseconds of each."""
-    with contextlib.suppress(ConnectionError):  # its server is not there yet
-        for job in _ask(port, "jobs")["jobs"]:
-            history = _ask(port, f"jobs/{job['id']}/checkpoints")["history"]
+    with contextlib.suppress(OSError):  # its server is not there yet
+        for job in ask(port, "jobs")["jobs"]:
+            history = ask(port, f"jobs/{job['id']}/checkpoints")["history"]
             return {
                 one["id"]: one["end_to_end_duration"]
                 for one in history
                 if one["status"] == "COMPLETED" and one["id"] > seen
             }
     return {}
-
-
-def _ask(port: int, path: str) -> Any:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
-    with contextlib.closing(connection):
-        connection.request("GET", f"/{path}")
-        return json.load(connection.getresponse())
 
 
 def start_producer(bootstrap: str, topic: str) -> subprocess.Popen[str]:
