@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock.datastream import DataStream
     from penstock.datastream.functions import RuntimeContext
 
-INTERVAL = "2 s"
+INTERVAL = "3 s"
 
 
 class Number(TimestampAssigner):

@@ -46,6 +46,8 @@ RATE = int(os.environ.get("PENSTOCK_SOAK_RATE", "1000"))
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 OUT = Path(os.environ.get("PENSTOCK_SOAK_OUT", ROOT / ".campaign" / "soak"))
 LOOK_S = 10
+#: The other tests have no server.
+REST = {"PENSTOCK_REST__ENABLED": "true"}
 #: Longest wait for a sign of life, and for the end of all processes of a job that was killed.
 PATIENCE_S, END_S = 240, 20
 #: The bars: MB an hour, and how many times as much at the end.
@@ -125,7 +127,7 @@ class Soak:
         with (self._place / "log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.endurance.soak_job", str(self._place), *self._words, str(port)],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(self._place / "tmp")},
+                cwd=ROOT, env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(self._place / "tmp"), **REST},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
