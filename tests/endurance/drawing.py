@@ -62,19 +62,18 @@ def _panel(panel: Panel, top: int, x: Callable[[float], float], end: float, mark
     def y(value: float) -> float:
         return round(bottom - value / ceiling * (bottom - top), 1)
 
-    parts = [f'<text x="16" y="{top - 8}">{panel.title}</text>']
+    parts = [f'<text x="16" y="{top - 12}">{panel.title}</text>']
     for place, name in enumerate(panel.lines):
         at = WIDTH - RIGHT - 130 * (len(panel.lines) - place)
-        parts.append(f'<circle cx="{at}" cy="{top - 12}" r="5" fill="{COLOURS[place]}"/>')
-        parts.append(f'<text x="{at + 10}" y="{top - 8}">{name}</text>')
+        parts.append(f'<circle cx="{at}" cy="{top - 16}" r="5" fill="{COLOURS[place]}"/>')
+        parts.append(f'<text x="{at + 10}" y="{top - 12}">{name}</text>')
     for number in range(round(ceiling / step) + 1):
         value = number * step
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value)}" y2="{y(value)}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4}" text-anchor="end">{value:g}</text>')
     minutes = _step(end / 6)
     for at in (number * minutes for number in range(int(end / minutes) + 1)):
-        parts += [f'<text x="{x(at)}" y="{bottom + 16}" text-anchor="middle">{at:g}</text>']
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{bottom + 16}" text-anchor="end">min</text>')
+        parts += [f'<text x="{x(at)}" y="{bottom + 16}" text-anchor="middle">{at:g} min</text>']
     parts += [f'<line class="mark" x1="{x(at)}" x2="{x(at)}" y1="{top}" y2="{bottom}"/>' for at in marks]
     for place, points in enumerate(panel.lines.values()):
         path = " ".join(f"{x(at)},{y(value)}" for at, value in _fewer(points))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 from collections import defaultdict
 from http.client import HTTPConnection
 from pathlib import Path
@@ -70,6 +71,16 @@ def _status(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
+def live_heap_kib(pid: int) -> int:
+    """Let a JVM collect its garbage, and return what is left of its heap. Needs the tools of a JDK."""
+    subprocess.run(["jcmd", str(pid), "GC.run"], check=True, capture_output=True)
+    names, values = subprocess.run(
+        ["jstat", "-gc", str(pid)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    found = dict(zip(names.split(), values.split(), strict=True))
+    return round(sum(float(found[space]) for space in ("S0U", "S1U", "EU", "OU")))
+
+
 def size_of(directory: Path) -> tuple[int, int]:
     """Return the KiB and the number of the files below a directory, of which some may go meanwhile."""
     sizes = list[int]()
@@ -110,6 +121,11 @@ def _mb(process: dict[str, Any]) -> float:
 def mb_per_hour(points: Sequence[tuple[float, float]]) -> float:
     """Return the slope of a line through points of seconds and MB."""
     return linear_regression(*zip(*points, strict=True)).slope * 3600
+
+
+def live_heap(look: Look) -> float | None:
+    """Return the MB of what lives in the heap of the JVM, where it was noted."""
+    return next((one["live_kib"] * 1024 / 1e6 for one in look["processes"] if "live_kib" in one), None)
 
 
 def growth_of_processes(looks: Sequence[Look], kind: str) -> float | None:

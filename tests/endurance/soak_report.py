@@ -8,6 +8,9 @@ through all looks would mostly show how processes warm up. Hence:
   first quarter of the lives is left out.
 - *within a life*: the last life is not killed until the end. A line through the looks at each of its processes shows
   what leaks there. The first quarter of that life is left out.
+
+Of the JVM that is what lives in its heap. Its private memory grows until garbage has once filled the heap that it may
+have, a quarter of an hour or more, and says nothing about a leak.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.endurance.drawing import Panel, Points, drawing
 from tests.endurance.program_notes import (
@@ -25,12 +28,22 @@ from tests.endurance.program_notes import (
     Look,
     growth_of_processes,
     largest,
+    live_heap,
     mb_per_hour,
     middle,
     processor_share,
     together,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: What must not grow, and how to read it in a look.
+MEMORY: Final[dict[str, Callable[[Look], float | None]]] = {
+    "driver": lambda look: largest(look, "driver"),
+    "worker": lambda look: largest(look, "worker"),
+    "heap": live_heap,
+}
 #: With fewer lives, or a shorter last one, a slope is an accident.
 LEAST_LIVES: Final = 6
 LEAST_S: Final = 1_200
@@ -41,25 +54,28 @@ def lives(looks: list[Look]) -> list[list[Look]]:
     return [list(of) for _, of in groupby(looks, key=lambda look: look["life"])]
 
 
-def over_lives(looks: list[Look], kind: str) -> float | None:
-    """Return the MB an hour that processes grow from one killed life to the next, at the same age."""
+def over_lives(looks: list[Look], what: str) -> float | None:
+    """Return the MB an hour that something grows from one killed life to the next, at the same age."""
     killed = lives(looks)[:-1]
     if len(killed) < LEAST_LIVES:
         return None
     points = list[tuple[float, float]]()
     for of in killed[len(killed) // 4 :]:
-        size = middle(largest(look, kind) for look in of[len(of) // 2 :])
+        size = middle(map(MEMORY[what], of[len(of) // 2 :]))
         if size is not None:
             points.append((of[0]["at_s"], size))
     return mb_per_hour(points)
 
 
-def within_a_life(looks: list[Look], kind: str) -> float | None:
-    """Return the MB an hour that the processes of the last life grow."""
+def within_a_life(looks: list[Look], what: str) -> float | None:
+    """Return the MB an hour that something grows in the last life; of several processes that of the one most grown."""
     last = lives(looks)[-1]
     if last[-1]["age_s"] < LEAST_S:
         return None
-    return growth_of_processes(last[len(last) // 4 :], kind)
+    warm = last[len(last) // 4 :]
+    if what != "heap":
+        return growth_of_processes(warm, what)
+    return mb_per_hour([(look["at_s"], size) for look in warm if (size := live_heap(look)) is not None])
 
 
 def times(looks: list[Look], name: str) -> float | None:
@@ -83,10 +99,11 @@ def times(looks: list[Look], name: str) -> float | None:
 def figures(looks: list[Look]) -> dict[str, float | None]:
     """Return the figures; None where the soak was too short for one."""
     found: dict[str, float | None] = {}
-    for kind in KINDS:
-        found[f"{kind}, over lives, MB/h"] = over_lives(looks, kind)
-        found[f"{kind}, within a life, MB/h"] = within_a_life(looks, kind)
-        found[f"{kind}, MB at the end"] = middle(largest(look, kind) for look in looks[-10:])
+    for what, read in MEMORY.items():
+        found[f"{what}, over lives, MB/h"] = over_lives(looks, what)
+        found[f"{what}, within a life, MB/h"] = within_a_life(looks, what)
+        found[f"{what}, MB at the end"] = middle(map(read, looks[-20:]))
+    found["JVM, private MB at the end"] = middle(largest(look, "JVM") for look in looks[-20:])
     last = lives(looks)[-1]
     found["epochs, ms"] = middle(each for look in last for each in look["epochs_ms"])
     found["epochs, times"] = times(looks, "epochs_ms")
