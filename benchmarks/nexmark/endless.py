@@ -1,4 +1,4 @@
-"""A query over events that do not end, at full speed, until it is killed: ``python -m endless PLACE QUERY PORT``."""
+"""A query over endless events, at full speed, until it is killed: ``python -m endless PLACE QUERY PORT MEMORY``."""
 
 import sys
 
@@ -12,11 +12,12 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource
 from penstock.datastream.connectors.file_system import FileSink
 
 
-def main(place: str, query: str, port: str) -> None:
+def main(place: str, query: str, port: str, memory: str) -> None:
     settings = {
         "execution.checkpointing.dir": f"file://{place}/checkpoints",
         "execution.checkpointing.interval": f"{CHECKPOINTS_MS} ms",
         "restart-strategy.type": "none",
+        "penstock.state.memory": memory,
         "rest.port": port,
         "penstock.rest.token": "none",
     }

@@ -2,9 +2,11 @@
 
     python benchmarks/nexmark/lasting.py                                     Q9 for five minutes
     python benchmarks/nexmark/lasting.py --query q20 --minutes 30 --chart docs/images/q20.svg
+    python benchmarks/nexmark/lasting.py --memory "32 mb"                    with less room for keyed state
 
-Notes the private memory of the driver, the JVM and the Python workers each five seconds, and the bytes of the
-checkpoint directory. The notes are in `.bench/nexmark/lasting-QUERY.jsonl`.
+Notes the private memory of the driver, the JVM and the Python workers each five seconds, what lives in the JVM's heap
+twelve times, and the bytes of the checkpoint directory. Each subtask keeps rows of its state in memory until they fill
+the room that it has, so what grows with that room is no leak. The notes are in `.bench/nexmark/lasting-QUERY.jsonl`.
 """
 
 from __future__ import annotations
@@ -26,24 +28,36 @@ from environments import prepare  # noqa: E402 - behind the path
 from figures import Figures  # noqa: E402
 from run import FOLDER, port_queries  # noqa: E402
 from tests.endurance.drawing import Panel, drawing  # noqa: E402
-from tests.endurance.program_notes import KINDS, Look, ask, growth_of_processes, largest, processes, size_of  # noqa: E402
+from tests.endurance.program_notes import (  # noqa: E402
+    KINDS,
+    Look,
+    add_live_heap,
+    ask,
+    growth_of_processes,
+    largest,
+    live_heap,
+    processes,
+    size_of,
+)
 from tests.fault.processes import Watched, descendants  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
 LOOK_S, END_S = 5, 20
+#: How often the JVM's heap is seen: it has to collect its garbage for that.
+HEAPS = 12
 #: Moments that the table shows, as shares of the time.
 SHOWN = (0.1, 0.25, 0.5, 0.75, 1)
 
 
-def watch(query: str, seconds: float, notes: Path) -> list[Look]:
+def watch(query: str, seconds: float, notes: Path, memory: str) -> list[Look]:
     """Run a query for a time from its first event on; return the looks at it."""
     ported, environment, port = FOLDER / "ported", prepare("penstock"), free_port()
     port_queries(ported)
     path = os.pathsep.join(filter(None, (str(ported), str(HERE), environment.variables.get("PYTHONPATH"))))
-    looks: list[Look] = []
+    looks, heaps = list[Look](), 0
     with tempfile.TemporaryDirectory(prefix="nexmark-") as place, notes.with_suffix(".log").open("w") as log:
         program = subprocess.Popen(
-            [environment.python, "-m", "endless", place, query, str(port)],
+            [environment.python, "-m", "endless", place, query, str(port), memory],
             env={**os.environ, **environment.variables, "PYTHONPATH": path}, stdout=log, stderr=log,
         )  # fmt: skip
         try:
@@ -54,6 +68,9 @@ def watch(query: str, seconds: float, notes: Path) -> list[Look]:
                 records = _records(port)
                 if records:
                     looks.append(_look(program.pid, records, Path(place), looks))
+                    if looks[-1]["at_s"] >= heaps * seconds / HEAPS:
+                        add_live_heap(looks[-1])
+                        heaps += 1
         finally:
             below = Watched(descendants(program.pid))
             program.kill()
@@ -105,11 +122,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--query", default="q9")
     parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--memory", default="256 mb", help="penstock.state.memory (256 mb)")
     parser.add_argument("--chart", type=Path, help="the drawing to write")
     arguments = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    figures = Figures(f"{arguments.query.upper()} for {arguments.minutes:g} minutes")
-    looks = watch(arguments.query, 60 * arguments.minutes, FOLDER / f"lasting-{arguments.query}.jsonl")
+    figures = Figures(f"{arguments.query.upper()} for {arguments.minutes:g} minutes, {arguments.memory} for its state")
+    looks = watch(
+        arguments.query, 60 * arguments.minutes, FOLDER / f"lasting-{arguments.query}.jsonl", arguments.memory
+    )
     chosen = [looks[int(share * (len(looks) - 1))] for share in SHOWN]
     figures.add("Seen after minutes", ", ".join(f"{look['at_s'] / 60:.1f}" for look in chosen))
     figures.add("records, millions", ", ".join(f"{look['records'] / 1e6:.1f}" for look in chosen))
@@ -118,6 +138,8 @@ def main() -> int:
         sizes = ", ".join(f"{largest(look, kind) or 0:.0f}" for look in chosen)
         grows = growth_of_processes(looks[len(looks) // 2 :], kind)
         figures.add(f"{kind}, private MB", f"{sizes}; a line through the second half: {grows or 0:+.0f} MB/h")
+    heaps = ", ".join(f"{heap:.0f}" for look in looks if (heap := live_heap(look)) is not None)
+    figures.add("JVM, MB that live in its heap", heaps)
     if arguments.chart:
         arguments.chart.write_text(chart(arguments.query, looks))
     return figures.show()

@@ -71,14 +71,15 @@ def _status(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
-def live_heap_kib(pid: int) -> int:
-    """Let a JVM collect its garbage, and return what is left of its heap. Needs the tools of a JDK."""
-    subprocess.run(["jcmd", str(pid), "GC.run"], check=True, capture_output=True)
-    names, values = subprocess.run(
-        ["jstat", "-gc", str(pid)], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    found = dict(zip(names.split(), values.split(), strict=True))
-    return round(sum(float(found[space]) for space in ("S0U", "S1U", "EU", "OU")))
+def add_live_heap(look: Look) -> None:
+    """Let the JVM of a look collect its garbage, and note what is left of its heap. Needs the tools of a JDK."""
+    for one in look["processes"]:
+        if one["kind"] == "JVM":
+            pid = str(one["pid"])
+            subprocess.run(["jcmd", pid, "GC.run"], check=True, capture_output=True)
+            told = subprocess.run(["jstat", "-gc", pid], check=True, capture_output=True, text=True).stdout
+            found = dict(zip(*(line.split() for line in told.splitlines()), strict=True))
+            one["live_kib"] = round(sum(float(found[space]) for space in ("S0U", "S1U", "EU", "OU")))
 
 
 def size_of(directory: Path) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.endurance import soak_report
-from tests.endurance.program_notes import Look, ask, live_heap_kib, processes, size_of
+from tests.endurance.program_notes import Look, add_live_heap, ask, processes, size_of
 from tests.endurance.soak_events import PARTITIONS, events, truth
 from tests.fault.job import published
 from tests.fault.processes import Watched, descendants
@@ -136,16 +136,11 @@ class Soak:
     def _look(self, pid: int, age_s: float, durations: list[int]) -> None:
         kib, files = size_of(self._place / "checkpoints")
         scratch_kib, scratch_files = size_of(self._place / "tmp")
-        found = processes(pid)
-        if age_s // LOOK_S % HEAP_LOOKS == 0:
-            for one in found:
-                if one["kind"] == "JVM":
-                    one["live_kib"] = live_heap_kib(one["pid"])
         look: Look = {
             "at_s": round(self.at_s(), 1),
             "life": self._life,
             "age_s": round(age_s, 1),
-            "processes": found,
+            "processes": processes(pid),
             "epochs_ms": durations,
             "checkpoint_kib": kib,
             "checkpoint_files": files,
@@ -153,6 +148,8 @@ class Soak:
             "scratch_files": scratch_files,
             "load": os.getloadavg()[0],
         }
+        if age_s // LOOK_S % HEAP_LOOKS == 0:
+            add_live_heap(look)
         with self.notes.open("a") as notes:
             print(json.dumps(look), file=notes)
 
