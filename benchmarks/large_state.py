@@ -4,7 +4,8 @@
     python benchmarks/large_state.py --gigabytes 20 --directory /data          needs five times as much of the disk
 
 - *fill*: each record adds a row of 1,000 random bytes to the list of its key, which has ten in the end; the keys come
-  scattered. How long epochs take, by quarters of the state, and how much memory a worker has.
+  scattered, 50,000 in an epoch. How long epochs take, by quarters of the state, and how much memory a worker has:
+  private, and of that what is no page of a file (LMDB's pages are page cache that the kernel takes back).
 - *savepoint*: of the running job, by REST, while records go on.
 - *restore*, *rescale*: the job goes on from the savepoint with as many subtasks, and with twice as many: how long its
   first epoch takes, in which the state is brought back, and the later ones.
@@ -49,7 +50,9 @@ ROW_BYTES, ROWS = 1_000, 10
 SCATTER = 2_654_435_761
 SUBTASKS = 2
 SLOW_PER_S = 1_000
-INTERVAL = "5 s"
+#: Records of an epoch while state is filled.
+PER_EPOCH = 50_000
+INTERVAL = "1 s"
 LATER_EPOCHS = 5
 LOOK_S, END_S = 1, 60
 
@@ -93,7 +96,7 @@ def run_job(directory: Path, keys: int, memory: str, subtasks: int, *, start: st
         settings["execution.state-recovery.path"] = start
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.set_parallelism(subtasks)
-    rate = RateLimiterStrategy.per_second(SLOW_PER_S) if start else RateLimiterStrategy.no_op()
+    rate = RateLimiterStrategy.per_second(SLOW_PER_S) if start else RateLimiterStrategy.per_checkpoint(PER_EPOCH)
     source = DataGeneratorSource(lambda index: index, None, rate)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     numbers.key_by(lambda number: number * SCATTER % keys, Types.LONG()).process(Add(keys)).uid("add").print()
@@ -117,8 +120,8 @@ class Watch:
         )  # fmt: skip
         #: Milliseconds of the epochs, and the records behind each.
         self.epochs: dict[int, tuple[int, int]] = {}
-        #: The largest worker, in MB, and the JVM.
-        self.worker_mb = self.jvm_mb = 0.0
+        #: At most, in MB: the private memory of a worker, its memory without pages of files, and that of the JVM.
+        self.worker_mb = self.anonymous_mb = self.jvm_mb = 0.0
 
     def __enter__(self) -> Watch:
         return self
@@ -140,6 +143,7 @@ class Watch:
             sys.exit((self._directory / "log").read_text()[-3000:])
         look = {"processes": processes(self._program.pid)}
         self.worker_mb = max(self.worker_mb, largest(look, "worker") or 0)
+        self.anonymous_mb = max(self.anonymous_mb, largest(look, "worker", "anonymous_kib") or 0)
         self.jvm_mb = max(self.jvm_mb, largest(look, "JVM") or 0)
         with contextlib.suppress(OSError):  # the server is not there yet
             if jobs := ask(self._port, "jobs")["jobs"]:
@@ -152,6 +156,10 @@ class Watch:
             if one["status"] == "COMPLETED" and not one["is_savepoint"]:
                 self.epochs.setdefault(one["id"], (one["end_to_end_duration"], records))
         return records
+
+    def memory(self) -> str:
+        """Return what a worker has taken at most."""
+        return f"{self.worker_mb:.0f} MB private, {self.anonymous_mb:.0f} MB without pages of files"
 
     def savepoint(self) -> tuple[str, float]:
         """Make a savepoint; return its place and the seconds until it was there."""
@@ -191,7 +199,7 @@ def measure(directory: Path, gigabytes: float, memory: str, figures: Figures) ->
         fill.until(epochs=len(before) + 2)
         during = [ms for number, (ms, _) in fill.epochs.items() if number not in before]
         figures.add("… epochs meanwhile and after it", f"most {max(during):,} ms")
-        figures.add("Memory of the largest worker, of the JVM", f"{fill.worker_mb:.0f}, {fill.jvm_mb:.0f} MB at most")
+        figures.add("Memory of a worker at most, of the JVM", f"{fill.memory()}; {fill.jvm_mb:.0f} MB")
         kib, files = size_of(directory / "checkpoints")
         figures.add("Checkpoint directory", f"{kib * 1024 / 1e9:.2f} GB, {files:,} files")
     for name, subtasks in (("Restore with as many subtasks", SUBTASKS), ("Rescale to twice as many", 2 * SUBTASKS)):
@@ -202,7 +210,7 @@ def measure(directory: Path, gigabytes: float, memory: str, figures: Figures) ->
                 name,
                 f"first epoch {first / 1e3:.1f} s ({size * 1e6 / first:,.0f} MB/s), later ones {median(later):,.0f} ms",
             )
-            figures.add("… largest worker", f"{resumed.worker_mb:.0f} MB at most")
+            figures.add("… memory of a worker at most", resumed.memory())
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """What the processes of a program take, noted from outside from time to time. Needs Linux.
 
 A look is a dict that goes into a file of lines of JSON: the seconds since the beginning, and of each process its kind,
-number, private KiB and the seconds of the processor that it has taken.
+number, private KiB, KiB that belong to no file, and the seconds of the processor that it has taken.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def processes(pid: int) -> list[dict[str, Any]]:
     for each in (pid, *descendants(pid)):
         with contextlib.suppress(OSError):  # it has just ended
             kind = "driver" if each == pid else _kind(each, daemons)
-            found.append(
-                {"kind": kind, "pid": each, "private_kib": private_kib(each), "processor_s": _processor_s(each)}
-            )
+            found.append({"kind": kind, "pid": each, **memory_kib(each), "processor_s": _processor_s(each)})
     return found
 
 
@@ -56,11 +54,11 @@ def _is_python_of_spark(pid: int) -> bool:
         return False
 
 
-def private_kib(pid: int) -> int:
-    """Return the memory that would be free if a process ended."""
+def memory_kib(pid: int) -> dict[str, int]:
+    """Return the memory that would be free if a process ended, and its memory without pages of files."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     sizes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
-    return sizes["Private_Clean"] + sizes["Private_Dirty"]
+    return {"private_kib": sizes["Private_Clean"] + sizes["Private_Dirty"], "anonymous_kib": sizes["Pss_Anon"]}
 
 
 def _processor_s(pid: int) -> float:
@@ -105,9 +103,9 @@ def ask(port: int, path: str, request: dict[str, Any] | None = None) -> Any:
 # ------------------------------------------------------------------------------------------- what the looks say
 
 
-def largest(look: Look, kind: str) -> float | None:
+def largest(look: Look, kind: str, memory: str = "private_kib") -> float | None:
     """Return the MB of the largest process of a kind."""
-    return max((_mb(one) for one in look["processes"] if one["kind"] == kind), default=None)
+    return max((one[memory] * 1024 / 1e6 for one in look["processes"] if one["kind"] == kind), default=None)
 
 
 def together(look: Look, kind: str) -> float | None:
