@@ -5,7 +5,7 @@
 
 - *fill*: each record adds a row of 1,000 random bytes to the list of its key, which has ten in the end; the keys come
   scattered, 50,000 in an epoch. How long epochs take, by quarters of the state, and how much memory a worker has:
-  private, and of that what is no page of a file (LMDB's pages are page cache that the kernel takes back).
+  private, and anonymous, which is without LMDB's pages: those are page cache that the kernel takes back.
 - *savepoint*: of the running job, by REST, while records go on.
 - *restore*, *rescale*: the job goes on from the savepoint with as many subtasks, and with twice as many: how long its
   first epoch takes, in which the state is brought back, and the later ones.
@@ -120,7 +120,7 @@ class Watch:
         )  # fmt: skip
         #: Milliseconds of the epochs, and the records behind each.
         self.epochs: dict[int, tuple[int, int]] = {}
-        #: At most, in MB: the private memory of a worker, its memory without pages of files, and that of the JVM.
+        #: At most, in MB: the private memory of a worker, its anonymous memory, and that of the JVM.
         self.worker_mb = self.anonymous_mb = self.jvm_mb = 0.0
 
     def __enter__(self) -> Watch:
@@ -142,8 +142,8 @@ class Watch:
         if self._program.poll() is not None:
             sys.exit((self._directory / "log").read_text()[-3000:])
         look = {"processes": processes(self._program.pid)}
-        self.worker_mb = max(self.worker_mb, largest(look, "worker") or 0)
-        self.anonymous_mb = max(self.anonymous_mb, largest(look, "worker", "anonymous_kib") or 0)
+        self.worker_mb = max(self.worker_mb, largest(look, "worker", "private_kib") or 0)
+        self.anonymous_mb = max(self.anonymous_mb, largest(look, "worker") or 0)
         self.jvm_mb = max(self.jvm_mb, largest(look, "JVM") or 0)
         with contextlib.suppress(OSError):  # the server is not there yet
             if jobs := ask(self._port, "jobs")["jobs"]:
@@ -159,7 +159,7 @@ class Watch:
 
     def memory(self) -> str:
         """Return what a worker has taken at most."""
-        return f"{self.worker_mb:.0f} MB private, {self.anonymous_mb:.0f} MB without pages of files"
+        return f"{self.worker_mb:.0f} MB private, {self.anonymous_mb:.0f} MB anonymous"
 
     def savepoint(self) -> tuple[str, float]:
         """Make a savepoint; return its place and the seconds until it was there."""

@@ -4,7 +4,7 @@
     python benchmarks/nexmark/lasting.py --query q20 --minutes 30 --chart docs/images/q20.svg
     python benchmarks/nexmark/lasting.py --memory "32 mb"                    with less room for keyed state
 
-Notes the private memory of the driver, the JVM and the Python workers each five seconds, what lives in the JVM's heap
+Notes the memory of the driver, the JVM and the Python workers each five seconds, what lives in the JVM's heap
 twelve times, and the bytes of the checkpoint directory. Each subtask keeps rows of its state in memory until they fill
 the room that it has, so what grows with that room is no leak. The notes are in `.bench/nexmark/lasting-QUERY.jsonl`.
 """
@@ -111,7 +111,7 @@ def chart(query: str, looks: list[Look]) -> str:
     checkpoints = [(at, look["checkpoint_kib"] / 1024) for at, look in zip(minutes, looks, strict=True)]
     records = [(at, look["records"] / 1e6) for at, look in zip(minutes, looks, strict=True)]
     panels = [
-        Panel("Private memory, MB (of the largest worker)", memory),
+        Panel("Anonymous memory, MB (of the largest worker)", memory),
         Panel("Checkpoint directory, MiB", {"checkpoints": checkpoints}),
         Panel("Records, millions", {"records": records}),
     ]
@@ -137,7 +137,7 @@ def main() -> int:
     for kind in KINDS:
         sizes = ", ".join(f"{largest(look, kind) or 0:.0f}" for look in chosen)
         grows = growth_of_processes(looks[len(looks) // 2 :], kind)
-        figures.add(f"{kind}, private MB", f"{sizes}; a line through the second half: {grows or 0:+.0f} MB/h")
+        figures.add(f"{kind}, anonymous MB", f"{sizes}; a line through the second half: {grows or 0:+.0f} MB/h")
     heaps = ", ".join(f"{heap:.0f}" for look in looks if (heap := live_heap(look)) is not None)
     figures.add("JVM, MB that live in its heap", heaps)
     if arguments.chart:

@@ -1,7 +1,9 @@
 """What the processes of a program take, noted from outside from time to time. Needs Linux.
 
 A look is a dict that goes into a file of lines of JSON: the seconds since the beginning, and of each process its kind,
-number, private KiB, KiB that belong to no file, and the seconds of the processor that it has taken.
+number, private KiB, anonymous KiB, and the seconds of the processor that it has taken. Anonymous memory belongs to no
+file. It says more about growth: pages of libraries and of LMDB's files, which the kernel may take back, count as
+private only as long as no other process has them, so private memory goes up and down with foreign processes.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections import defaultdict
 from http.client import HTTPConnection
+from itertools import combinations
 from pathlib import Path
-from statistics import linear_regression, median
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.fault.processes import descendants
@@ -70,14 +74,21 @@ def _status(pid: int) -> list[str]:
 
 
 def add_live_heap(look: Look) -> None:
-    """Let the JVM of a look collect its garbage, and note what is left of its heap. Needs the tools of a JDK."""
+    """Let the JVM of a look collect its garbage, and note what is left of its heap. Needs the tools of a JDK.
+
+    What a running epoch holds is no leak, so the least of three collections counts.
+    """
     for one in look["processes"]:
         if one["kind"] == "JVM":
-            pid = str(one["pid"])
-            subprocess.run(["jcmd", pid, "GC.run"], check=True, capture_output=True)
-            told = subprocess.run(["jstat", "-gc", pid], check=True, capture_output=True, text=True).stdout
-            found = dict(zip(*(line.split() for line in told.splitlines()), strict=True))
-            one["live_kib"] = round(sum(float(found[space]) for space in ("S0U", "S1U", "EU", "OU")))
+            one["live_kib"] = min(_live_heap_kib(str(one["pid"])) for _ in range(3))
+
+
+def _live_heap_kib(pid: str) -> int:
+    time.sleep(0.5)
+    subprocess.run(["jcmd", pid, "GC.run"], check=True, capture_output=True)
+    told = subprocess.run(["jstat", "-gc", pid], check=True, capture_output=True, text=True).stdout
+    found = dict(zip(*(line.split() for line in told.splitlines()), strict=True))
+    return round(sum(float(found[space]) for space in ("S0U", "S1U", "EU", "OU")))
 
 
 def size_of(directory: Path) -> tuple[int, int]:
@@ -103,23 +114,24 @@ def ask(port: int, path: str, request: dict[str, Any] | None = None) -> Any:
 # ------------------------------------------------------------------------------------------- what the looks say
 
 
-def largest(look: Look, kind: str, memory: str = "private_kib") -> float | None:
+def largest(look: Look, kind: str, memory: str = "anonymous_kib") -> float | None:
     """Return the MB of the largest process of a kind."""
-    return max((one[memory] * 1024 / 1e6 for one in look["processes"] if one["kind"] == kind), default=None)
+    return max((_mb(one, memory) for one in look["processes"] if one["kind"] == kind), default=None)
 
 
 def together(look: Look, kind: str) -> float | None:
-    """Return the MB of all processes of a kind."""
-    return sum(_mb(one) for one in look["processes"] if one["kind"] == kind) or None
+    """Return the private MB of all processes of a kind."""
+    return sum(_mb(one, "private_kib") for one in look["processes"] if one["kind"] == kind) or None
 
 
-def _mb(process: dict[str, Any]) -> float:
-    return process["private_kib"] * 1024 / 1e6
+def _mb(process: dict[str, Any], memory: str) -> float:
+    return process[memory] * 1024 / 1e6
 
 
 def mb_per_hour(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of a line through points of seconds and MB."""
-    return linear_regression(*zip(*points, strict=True)).slope * 3600
+    """Return the slope of a line through points of seconds and MB: the median of those of all pairs."""
+    slopes = [(end - start) / (later - at) for (at, start), (later, end) in combinations(points, 2)]
+    return median(slopes) * 3600
 
 
 def live_heap(look: Look) -> float | None:
@@ -133,7 +145,7 @@ def growth_of_processes(looks: Sequence[Look], kind: str) -> float | None:
     for look in looks:
         for one in look["processes"]:
             if one["kind"] == kind:
-                points[one["pid"]].append((look["at_s"], _mb(one)))
+                points[one["pid"]].append((look["at_s"], _mb(one, "anonymous_kib")))
     return max((mb_per_hour(of) for of in points.values() if len(of) > 0.9 * len(looks)), default=None)
 
 

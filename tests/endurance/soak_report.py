@@ -9,8 +9,8 @@ through all looks would mostly show how processes warm up. Hence:
 - *within a life*: the last life is not killed until the end. A line through the looks at each of its processes shows
   what leaks there. The first quarter of that life is left out.
 
-Of the JVM that is what lives in its heap. Its private memory grows until garbage has once filled the heap that it may
-have, a quarter of an hour or more, and says nothing about a leak.
+Of the driver and the workers that is their anonymous memory (see `program_notes`), and of the JVM what lives in its
+heap: its memory grows until garbage has once filled the heap that it may have, and says nothing about a leak.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def figures(looks: list[Look]) -> dict[str, float | None]:
         found[f"{what}, over lives, MB/h"] = over_lives(looks, what)
         found[f"{what}, within a life, MB/h"] = within_a_life(looks, what)
         found[f"{what}, MB at the end"] = middle(map(read, looks[-20:]))
-    found["JVM, private MB at the end"] = middle(largest(look, "JVM") for look in looks[-20:])
+    found["JVM, anonymous MB at the end"] = middle(largest(look, "JVM") for look in looks[-20:])
     last = lives(looks)[-1]
     found["epochs, ms"] = middle(each for look in last for each in look["epochs_ms"])
     found["epochs, times"] = times(looks, "epochs_ms")

@@ -27,20 +27,28 @@ def looks(*, leak: float = 0, over_lives: float = 0, heap: float = 0) -> list[Lo
     for life, start, length in starts:
         for age in range(LOOK_S, length + 1, LOOK_S):
             warm = min(age, 120) / 120
-            jvm = {"kind": "JVM", "pid": life * 10 + 1, "private_kib": (400 + age / 2) * KIB, "processor_s": age / 10}
+            jvm = {"kind": "JVM", "pid": life * 10 + 1, "anonymous_kib": (400 + age / 2) * KIB}
             if age % 120 == 0:
                 jvm["live_kib"] = (60 + heap * age / 3600) * KIB
-            driver = {"kind": "driver", "pid": life * 10, "private_kib": (100 * warm + over_lives * start / 3600) * KIB}
+            driver = {
+                "kind": "driver",
+                "pid": life * 10,
+                "anonymous_kib": (100 * warm + over_lives * start / 3600) * KIB,
+            }
             workers = [
-                {"kind": "worker", "pid": life * 10 + number, "private_kib": (90 * warm + leak * age / 3600) * KIB}
+                {"kind": "worker", "pid": life * 10 + number, "anonymous_kib": (90 * warm + leak * age / 3600) * KIB}
                 for number in (2, 3)
+            ]
+            own = [
+                {"processor_s": age / 10, "private_kib": 2 * one["anonymous_kib"], **one}
+                for one in (jvm, driver, *workers)
             ]
             made.append(
                 {
                     "at_s": start + age,
                     "life": life,
                     "age_s": age,
-                    "processes": [jvm, *({**one, "processor_s": age / 10} for one in (driver, *workers))],
+                    "processes": own,
                     "epochs_ms": [500, 600],
                     "checkpoint_kib": 2_000,
                     "scratch_files": 20,
