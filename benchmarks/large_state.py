@@ -4,8 +4,8 @@
     python benchmarks/large_state.py --gigabytes 20 --directory /data          needs five times as much of the disk
 
 - *fill*: each record adds a row of 1,000 random bytes to the list of its key, which has ten in the end; the keys come
-  scattered, 50,000 in an epoch. How long epochs take, by quarters of the state, and how much memory a worker has:
-  private, and anonymous, which is without LMDB's pages: those are page cache that the kernel takes back.
+  scattered, 100,000 in an epoch at most. How long epochs take, by quarters of the state, and how much memory a worker
+  has: private, and anonymous, which is without LMDB's pages: those are page cache that the kernel takes back.
 - *savepoint*: of the running job, by REST, while records go on.
 - *restore*, *rescale*: the job goes on from the savepoint with as many subtasks, and with twice as many: how long its
   first epoch takes, in which the state is brought back, and the later ones.
@@ -51,8 +51,9 @@ SCATTER = 2_654_435_761
 SUBTASKS = 2
 SLOW_PER_S = 1_000
 #: Records of an epoch while state is filled.
-PER_EPOCH = 50_000
-INTERVAL = "1 s"
+PER_EPOCH = 100_000
+#: While state is filled, and afterwards.
+INTERVALS = ("10 s", "1 s")
 LATER_EPOCHS = 5
 LOOK_S, END_S = 1, 60
 
@@ -86,7 +87,7 @@ def run_job(directory: Path, keys: int, memory: str, subtasks: int, *, start: st
     settings = {
         "execution.checkpointing.dir": str(directory / "checkpoints"),
         "execution.checkpointing.savepoint-dir": str(directory / "savepoints"),
-        "execution.checkpointing.interval": INTERVAL,
+        "execution.checkpointing.interval": INTERVALS[bool(start)],
         "restart-strategy.type": "none",
         "penstock.state.memory": memory,
         "rest.port": port,
