@@ -1,6 +1,6 @@
-"""JSON in files, beside programs that read and write texts and call ``json``: processor time of a record.
+"""JSON in files and in Kafka, beside programs that read and write texts and call ``json``: processor time of a record.
 
-    python benchmarks/json_jobs.py [pairs]
+    python benchmarks/json_jobs.py [pairs] [kafka]
 
 Whole jobs run in this process without Spark: source, chain, checkpoints and sink of the real driver at parallelism 1.
 A record has five fields. Each figure is a slope, the difference of two sizes by the difference of their records, so it
@@ -18,16 +18,32 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent / "programs")]
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PROJECT / "benchmarks" / "programs"), str(PROJECT)]
 
+from confluent_kafka import Producer  # noqa: E402
+from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 from jobs import seconds_in_process  # noqa: E402
 from penstock_programs import Tally  # noqa: E402 - behind the path
+from tests.services.kafka import KafkaServer  # noqa: E402
 
-from penstock.common import Configuration, Encoder, Types, WatermarkStrategy  # noqa: E402
+from penstock.common import Configuration, Encoder, SerializationSchema, SimpleStringSchema, Types, WatermarkStrategy  # noqa: E402
 from penstock.datastream import DataStream, StreamExecutionEnvironment  # noqa: E402
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat  # noqa: E402
+from penstock.datastream.connectors.kafka import (  # noqa: E402
+    DeliveryGuarantee,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
 from penstock.datastream.connectors.number_seq import NumberSequenceSource  # noqa: E402
-from penstock.datastream.formats.json import JsonLinesEncoder, JsonLinesFormat  # noqa: E402
+from penstock.datastream.formats.json import (  # noqa: E402
+    JsonLinesEncoder,
+    JsonLinesFormat,
+    JsonRowDeserializationSchema,
+    JsonRowSerializationSchema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +149,90 @@ def rows_to_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> 
     _written(_lines(env, records, JsonLinesFormat(type_info=ROW)), JsonLinesEncoder(ROW), place)
 
 
+# --------------------------------------------------------------------------------------------------------------- Kafka
+
+
+class Known(SerializationSchema):
+    """Writes the same value for each record."""
+
+    def __init__(self) -> None:
+        self.value = json.dumps(dict_of(100_000)).encode()
+
+    def serialize(self, value: Any) -> bytes:
+        return self.value
+
+
+class Topics:
+    """Jobs that read from a topic and write into one.
+
+    Args:
+        servers: The address of a broker.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._written = 0
+
+    def fill(self, records: int) -> None:
+        """Make the topic that jobs of so many records read."""
+        name = self._topic(f"read-{records}")
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": "20"})
+        for number in range(records):
+            producer.produce(name, json.dumps(dict_of(number)).encode())
+            if number % 10_000 == 0:
+                producer.flush()
+        producer.flush()
+
+    def _topic(self, name: str) -> str:
+        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        return name
+
+    def _values(self, env: StreamExecutionEnvironment, records: int, schema: Any) -> DataStream:
+        source = KafkaSource.builder().set_bootstrap_servers(self.servers).set_topics(f"read-{records}")
+        source = source.set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        source = source.set_bounded(KafkaOffsetsInitializer.latest()).set_value_only_deserializer(schema)
+        return env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "values")
+
+    def _into_topic(self, stream: DataStream, schema: Any) -> None:
+        self._written += 1
+        records = KafkaRecordSerializationSchema.builder().set_topic(self._topic(f"written-{self._written}"))
+        sink = KafkaSink.builder().set_bootstrap_servers(self.servers)
+        sink = sink.set_record_serializer(records.set_value_serialization_schema(schema).build())
+        stream.sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build())
+
+    def read_texts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Read by hand."""
+        texts = self._values(env, records, SimpleStringSchema())
+        _sum(texts.map(json.loads).map(lambda record: record["id"]), place)
+
+    def read_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Read rows of a type."""
+        schema = JsonRowDeserializationSchema.builder().type_info(ROW).build()
+        _sum(self._values(env, records, schema).map(lambda row: row[0]), place)
+
+    def read_nothing(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Read texts, and look into none."""
+        _sum(self._values(env, records, SimpleStringSchema()).map(len), place)
+
+    def write_texts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Write by hand."""
+        self._into_topic(_numbers(env, records).map(dict_of).map(json.dumps), SimpleStringSchema())
+
+    def write_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Write rows of a type."""
+        schema = JsonRowSerializationSchema.builder().with_type_info(ROW).build()
+        self._into_topic(_numbers(env, records).map(fields_of, ROW), schema)
+
+    def only_dicts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Make what `write_texts` writes, and write as many values that are known."""
+        self._into_topic(_numbers(env, records).map(dict_of), Known())
+
+    def only_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+        """Make what `write_rows` writes, and write as many values that are known."""
+        self._into_topic(_numbers(env, records).map(fields_of, ROW), Known())
+
+
 # ------------------------------------------------------------------------------------------------------------- figures
 
 
@@ -162,8 +262,23 @@ def compare(title: str, own: Job, ours: Job, pairs: int, floors: tuple[Job, Job]
     print(line, flush=True)
 
 
-def main(pairs: int) -> None:
-    """Print the figures."""
+def of_kafka(pairs: int) -> None:
+    """Print the figures of Kafka."""
+    server = KafkaServer()
+    server.start()
+    try:
+        topics = Topics(server.bootstrap)
+        topics.fill(SMALL)
+        topics.fill(LARGE)
+        read, written = (topics.read_nothing, topics.read_nothing), (topics.only_dicts, topics.only_rows)
+        compare("Values read as rows", topics.read_texts, topics.read_rows, pairs, read)
+        compare("Rows written as values", topics.write_texts, topics.write_rows, pairs, written)
+    finally:
+        server.kill()
+
+
+def of_files(pairs: int) -> None:
+    """Print the figures of files."""
     compare("Lines read as rows", read_texts, read_rows, pairs)
     compare("Lines read as dicts", read_texts, read_dicts, pairs)
     compare("Rows written as lines", write_texts, write_rows, pairs, (only_dicts, only_rows))
@@ -172,4 +287,5 @@ def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 9)
+    given = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    of_kafka(given) if "kafka" in sys.argv else of_files(given)

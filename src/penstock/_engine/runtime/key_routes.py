@@ -40,13 +40,14 @@ class KeyRoutes:
         self._dense: Any = ()
         self._dense_from = 0
 
-    def learn(self, key: Any, selected: Any) -> int:
-        """Return the receiver of a key that is not cached, and cache it.
+    def learn(self, selected: Any, convert: Callable[[Any], Any] | None) -> int:
+        """Return the receiver of a selected key that is not cached, and cache it.
 
         Args:
-            key: The key.
-            selected: What is looked up: the key before it was converted to its declared type.
+            selected: The key as it was selected.
+            convert: Returns it in its declared type; None where none is declared.
         """
+        key = selected if convert is None else convert(selected)
         receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
         if len(self.known) < _ROUTES:
             self.known[selected] = receiver

@@ -257,7 +257,8 @@ class HashRouter(TargetRouter):
         kind = cast("type[Any]", type(first))
         if kind is tuple or routes.overflowed or not equal_as_encoded([first]):
             return 0
-        known, learn, put = routes.known, self._learn, [outlet.records.append for outlet in self.outlets]
+        known, learn, put = routes.known, routes.learn, [outlet.records.append for outlet in self.outlets]
+        convert = self._selection.convert
         if timestamps is None:
             for record in cursor:
                 key = select(record)
@@ -266,7 +267,7 @@ class HashRouter(TargetRouter):
                 try:
                     put[known[key]](record)
                 except KeyError:
-                    put[learn(key)](record)
+                    put[learn(key, convert)](record)
             return len(records)
         stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
         for timestamp, record in zip(timestamps, cursor, strict=True):
@@ -276,15 +277,10 @@ class HashRouter(TargetRouter):
             try:
                 receiver = known[key]
             except KeyError:
-                receiver = learn(key)
+                receiver = learn(key, convert)
             put[receiver](record)
             stamp[receiver](timestamp)
         return len(records)
-
-    def _learn(self, key: Any) -> int:
-        """Return the receiver of a selected key that is not cached, and cache it."""
-        convert = self._selection.convert
-        return self._routes.learn(key if convert is None else convert(key), key)
 
 
 class FieldRouter(HashRouter):

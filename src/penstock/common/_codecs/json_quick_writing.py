@@ -38,7 +38,7 @@ _OF_JSON: Final = _CONTAINERS | {str, int, bool, float, type(None)}
 #: Values within values: deeper ones are left to `json_writing`, and so is what contains itself.
 _MOST_LEVELS: Final = 8
 _values_of: Final = cast("Any", dict).values
-_encode: Final = msgspec.json.Encoder().encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
 #: What msgspec also writes in place of a number that is not finite.
 _NULL: Final = b"null"
 
@@ -66,8 +66,8 @@ def quick_writer(
     def written(rows: list[Any]) -> list[bytes] | None:
         if holds(rows) is None:
             return None
-        messages = [_encode(make(*row._values)) for row in rows]  # pyright: ignore[reportPrivateUsage]
-        return _finite(rows, messages, write) if has_doubles else messages
+        values = [make(*row._values) for row in rows]  # pyright: ignore[reportPrivateUsage]
+        return _messages(rows, values, write if has_doubles else None)
 
     return written
 
@@ -82,8 +82,7 @@ def quick_values(values: list[Any], write: Callable[[Any], bytes]) -> list[bytes
     found = _kinds_in(values, _MOST_LEVELS)
     if not found <= _OF_JSON:
         return None
-    messages = list(map(_encode, values))
-    return _finite(values, messages, write) if float in found else messages
+    return _messages(values, values, write if float in found else None)
 
 
 def _kinds_in(values: Sequence[Any], levels: int) -> set[type]:
@@ -114,11 +113,20 @@ def _of_kind(kind: type[Any], values: Sequence[Any], kinds: set[type]) -> Sequen
     return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
-def _finite(values: list[Any], messages: list[bytes], write: Callable[[Any], bytes]) -> list[bytes]:
-    """Return messages; those that may have a number that is not finite are written again."""
-    if _NULL not in b"".join(messages):
+def _messages(records: list[Any], values: list[Any], write: Callable[[Any], bytes] | None) -> list[bytes]:
+    """Write values as lines, all at once: no text of JSON has a line feed in it.
+
+    Args:
+        records: What is written.
+        values: The same, as msgspec takes it.
+        write: Writes one record; it gets those that may have a number that is not finite. None where there is none.
+    """
+    lines = _encode_lines(values)
+    messages = lines.split(b"\n")
+    messages.pop()
+    if write is None or _NULL not in lines:
         return messages
-    return [write(value) if _NULL in one else one for value, one in zip(values, messages, strict=True)]
+    return [write(record) if _NULL in one else one for record, one in zip(records, messages, strict=True)]
 
 
 def _is_plain(type_info: TypeInformation) -> bool:
