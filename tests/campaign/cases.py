@@ -247,7 +247,7 @@ def cases(seed: int) -> list[Case]:
     )
     sums = Case(
         "sums-killed",
-        "README's example of Kafka and Elasticsearch on Spark, killed three times at random: the index has the truth",
+        "The example of Kafka and Elasticsearch on Spark, killed three times at random: the index has the truth",
         [*pytest, "tests/search/test_orders.py"],
         {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": "3", "PENSTOCK_TEST_ON_SPARK": "1"},
     )
