@@ -189,7 +189,7 @@ def cases(seed: int) -> list[Case]:
     )
     submitted = Case(
         "cluster-demo",
-        "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of a run in peace",
+        "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of an undisturbed run",
         [*pytest, "tests/cluster/test_demo.py"],
         {"PENSTOCK_FLIGHTS_CRASH": "1"},
     )
