@@ -79,6 +79,8 @@ def test_killed_executor_leaves_an_entry_in_the_failure_history(hosts: Standalon
         life.wait_for("the loss", lambda: "ExecutorLost" in life.log or "is lost" in life.log)
         life.run_without_pauses()
         failures = life.end()["failures"]
+        again = [line for line in life.log.splitlines() if "runs again" in line]
+    assert all("is lost" in line for line in again), again  # an epoch that it has cost names it, and no advice of Spark
     (lost,) = {reason for reason, _ in failures if reason.startswith("ExecutorLostError")}
     assert "137" in lost
     assert not any(counted for _, counted in failures)

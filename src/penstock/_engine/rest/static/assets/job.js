@@ -20,7 +20,7 @@ export async function load(api, { job: id, tab, vertex }) {
   const path = `/jobs/${id}`;
   const [job, cluster, history, settings, failures, logged] = await Promise.all([
     api.get(path),
-    api.find("/overview"),
+    isHistory() ? null : api.get("/overview"),
     api.find(`${path}/checkpoints`),
     api.find(`${path}/checkpoints/config`),
     api.get(`${path}/exceptions`),
