@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 #: What is measured when it is named.
 FIGURES = (
     *("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "partitions", "recovery"),
-    *("kafka", "lake", "endurance", "slots", "cluster"),
+    *("kafka", "lake", "endurance", "slots", "cluster", "large_state"),
 )
 
 if __name__ == "__main__":

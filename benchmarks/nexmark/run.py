@@ -73,7 +73,7 @@ class Bench:
         self.failed = 0
         self._commit = _commit()
         self._ported = FOLDER / "ported"
-        _port(self._ported)
+        port_queries(self._ported)
 
     def pair(self, queries: list[str], name: str) -> None:
         """Let Penstock and then another system run some queries, each at both of its sizes, in one session each."""
@@ -162,7 +162,7 @@ def _events(count: int) -> Path:
     return folder
 
 
-def _port(place: Path) -> None:
+def port_queries(place: Path) -> None:
     """Change the imports of the programs, as a user does."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(HERE / "queries", place / "queries", ignore=shutil.ignore_patterns("__pycache__"))

@@ -56,8 +56,11 @@ CLUSTER_LIVES = 20
 CLUSTER_LIMIT_S = 2 * 3600
 #: For how long the network of a host is cut.
 CUT_S = 60
+#: Seconds of events of the soak; its start, its end and the truth take some minutes more.
+SOAK_S = 7_200
 CASE_LIMIT_S = 1800
 SAMPLED_LIMIT_S = 2 * 3600
+SOAK_LIMIT_S = 3 * 3600
 #: Environments are made, of a gigabyte each.
 INSTALLED_LIMIT_S = 2 * 3600
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
@@ -186,7 +189,7 @@ def cases(seed: int) -> list[Case]:
     )
     submitted = Case(
         "cluster-demo",
-        "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of a run in peace",
+        "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of an undisturbed run",
         [*pytest, "tests/cluster/test_demo.py"],
         {"PENSTOCK_FLIGHTS_CRASH": "1"},
     )
@@ -244,7 +247,7 @@ def cases(seed: int) -> list[Case]:
     )
     sums = Case(
         "sums-killed",
-        "README's example of Kafka and Elasticsearch on Spark, killed three times at random: the index has the truth",
+        "The example of Kafka and Elasticsearch on Spark, killed three times at random: the index has the truth",
         [*pytest, "tests/search/test_orders.py"],
         {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": "3", "PENSTOCK_TEST_ON_SPARK": "1"},
     )
@@ -259,6 +262,14 @@ def cases(seed: int) -> list[Case]:
         f"SIGKILL {POSTGRES_KILLS} times of a job that follows a table, and a crash of the server: its copy is right",
         [*pytest, "tests/postgres/test_kill.py"],
         {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": str(POSTGRES_KILLS), "CI": "1"},
+    )
+    soak = Case(
+        "soak",
+        f"a job from Kafka to Kafka and files for {SOAK_S} s, killed every four minutes in the first half: each record "
+        "once, memory, epochs and disk flat",
+        [*pytest, "-m", "endurance", "tests/endurance/test_soak.py"],
+        {"PENSTOCK_SOAK_S": str(SOAK_S), "PENSTOCK_TEST_SEED": str(seed), "CI": "1"},
+        SOAK_LIMIT_S,
     )
     values = Case(
         "values",
@@ -348,7 +359,7 @@ def cases(seed: int) -> list[Case]:
     )
     mutants = Case(
         "mutants",
-        "60 small faults in what must not lose a record: the tests catch at least 55, and each other one has a reason",
+        "120 small faults in what holds data or tells of it: the tests catch 110, and each other one has a reason",
         [sys.executable, "tests/campaign/mutants.py", f"--seed={seed}"],
         {},
         MUTANTS_LIMIT_S,
@@ -406,6 +417,7 @@ def cases(seed: int) -> list[Case]:
         away,
         *chaos,
         hostile,
+        soak,
         fuzzed,
         *tests,
         mutants,

@@ -153,6 +153,16 @@ def test_arrays_of_numbers_and_escape_signs(tmp_path: Path) -> None:
     assert values(read(path, schema.set_escape_char("\\").build())) == [('say "hi"\nthere', [1, 2])]
 
 
+@pytest.mark.parametrize("null", ["NA", "-1", "", None])
+def test_an_array_may_be_none_and_have_none_among_its_numbers(tmp_path: Path, null: str | None) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"1;{null or ''};3|{null or ''}\n-10;2|5\n")
+    builder = CsvSchema.builder().set_column_separator("|").add_array_column("n", ";", Types.LONG())
+    builder = builder.add_array_column("whole", ";", Types.LONG())
+    schema = (builder if null is None else builder.set_null_value(null)).build()
+    assert values(read(path, schema)) == [([1, None, 3], [] if null is None else None), ([-10, 2], [5])]
+
+
 def test_row_type_is_a_schema_without_header(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("ada,36\r\n")
@@ -212,6 +222,20 @@ def test_bad_lines_are_left_out_and_counted_or_are_emitted(tmp_path: Path) -> No
     assert CsvReaderFormat.for_schema(schema, "emit").get_produced_type() is None
     with pytest.raises(SourceFileError, match="by bad_lines"):
         people(tmp_path / "a.csv", "fail").run_to_end()
+
+
+@pytest.mark.parametrize("header", ["", "name,age\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_the_offset_of_a_bad_line_is_that_of_its_first_byte_in_the_file(tmp_path: Path, mark: str, header: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{mark}{header}bob,many\nada,36\neve,1,2\n", "utf-8")
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header(bool(header))
+    csv_format = CsvReaderFormat.for_schema(schema.set_multiline_values(False).build(), "emit")
+    first, good, second = SourceRun(FileSource.for_record_stream_format(csv_format, str(path)).build()).run_to_end()
+    assert tuple(good) == ("ada", 36)
+    for bad in (first, second):
+        assert path.read_bytes()[bad.offset :].startswith(bad.data)
+    assert (first.data, second.data) == (b"bob,many", b"eve,1,2")
 
 
 def test_bad_lines_are_told_from_others_where_lines_are_records_alone() -> None:

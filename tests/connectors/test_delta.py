@@ -83,6 +83,19 @@ def test_a_job_appends_each_record_once_and_one_version_for_each_checkpoint(tmp_
     assert table.version() >= 3
 
 
+def test_a_checkpoint_that_is_committed_again_adds_no_version(tmp_path: Path) -> None:
+    run = SinkRun(DeltaSink(str(tmp_path), SCHEMA))
+    first, second = run.epoch(ROWS[:2]), run.epoch(ROWS[2:4])
+    run.commit(first)
+    run.commit(second)
+    version = DeltaTable(str(tmp_path)).version()
+    for checkpoint in (first, second):
+        assert all(request.already_committed for request in run.commit(checkpoint, may_be_committed=True))
+    assert DeltaTable(str(tmp_path)).version() == version  # readers of changes would read its rows again
+    assert rows_of(tmp_path) == ROWS[:4]
+    run.close()
+
+
 def test_a_folder_that_cannot_be_made_is_named_with_what_to_look_at(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "below"):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.driving import CrashError, Driven, Epochs
 from tests.kit.program import Program
 
+from penstock._connectors.number_sequence import NumberSequenceEnumerator, NumberSequenceReader, split_range
 from penstock._engine.coordinator import instructions as do
 from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.datastream.connectors.base import Boundedness, FunctionSource
+from penstock.datastream.connectors.base import Boundedness, FunctionSource, SourceEvent
 from penstock.datastream.connectors.datagen import DataGeneratorSource
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
 from penstock.datastream.connectors.hybrid_source import HybridSource, SourceSwitchContext
@@ -54,6 +56,54 @@ def test_no_record_of_a_source_comes_before_the_end_of_the_one_before() -> None:
     assert sorted(run.records) == list(range(1, 3001))
     assert backlog[0]
     assert not backlog[-1]
+
+
+@dataclass(frozen=True)
+class Said(SourceEvent):
+    """What a reader of a source says with each checkpoint, and its enumerator repeats."""
+
+    source: str
+
+
+class Talking(NumberSequenceSource):
+    """Notes who hears what."""
+
+    def __init__(self, name: str, heard: list[tuple[str, str]], start: int, end: int) -> None:
+        super().__init__(start, end)
+        self.name, self.heard = name, heard
+
+    def create_enumerator(self, enum_context: Any) -> NumberSequenceEnumerator:
+        source, parts = self, split_range(self._start, self._end, enum_context.current_parallelism)
+
+        class Enumerator(NumberSequenceEnumerator):
+            def handle_source_event(self, subtask_id: int, source_event: Any) -> None:
+                source.heard.append((f"enumerator of {source.name}", source_event.source))
+                enum_context.send_event_to_source_reader(subtask_id, source_event)
+
+        return Enumerator(enum_context, parts)
+
+    def create_reader(self, reader_context: Any) -> NumberSequenceReader:
+        source = self
+
+        class Reader(NumberSequenceReader):
+            def snapshot_state(self, checkpoint_id: int) -> Any:
+                reader_context.send_source_event_to_coordinator(Said(source.name))
+                return super().snapshot_state(checkpoint_id)
+
+            def handle_source_events(self, source_event: Any) -> None:
+                source.heard.append((f"reader of {source.name}", source_event.source))
+
+        return Reader(reader_context)
+
+
+def test_what_a_source_says_at_its_end_is_not_heard_by_the_next_one() -> None:
+    heard: list[tuple[str, str]] = []
+    first, second = (Talking(name, heard, start, start + 99) for name, start in (("first", 1), ("second", 101)))
+    run = SourceRun(HybridSource.builder(first).add_source(second).build(), 2)
+    assert sorted(run.run_to_end(polls=1)) == list(range(1, 201))
+    assert set(heard) == {
+        (f"{who} of {name}", name) for who in ("enumerator", "reader") for name in ("first", "second")
+    }
 
 
 def test_sources_after_an_endless_one_and_functions_without_boundedness_are_refused() -> None:

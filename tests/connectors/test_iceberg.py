@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -216,6 +217,22 @@ def test_each_run_of_a_job_has_a_mark_of_its_own(tmp_path: Path) -> None:
     commit(tmp_path, staged(tmp_path, ROWS[1:2], 3, run_id="b" * 32))  # went back to an older checkpoint
     commit(tmp_path, staged(tmp_path, ROWS[2:3], 7, operator_uid="other sink"))
     assert rows_of(tmp_path) == ROWS[:3]
+
+
+def test_a_table_that_has_seen_many_runs_of_a_job_knows_the_newest_of_them(tmp_path: Path) -> None:
+    commit(tmp_path, staged(tmp_path, ROWS[:1], run_id="first"))
+    with catalog_of(tmp_path) as catalog:
+        table = catalog.load_table(NAME)
+        [name] = [name for name in table.properties if name.startswith("penstock.commits.")]
+        runs = {"first": 1, **{f"run {number}": 1 for number in range(60)}}
+        with table.transaction() as transaction:
+            transaction.set_properties({name: json.dumps(runs)})
+    newest = staged(tmp_path, ROWS[1:2], run_id="newest")
+    commit(tmp_path, newest)
+    commit(tmp_path, newest)
+    assert rows_of(tmp_path) == ROWS[:2]
+    with catalog_of(tmp_path) as catalog:
+        assert len(json.loads(catalog.load_table(NAME).properties[name])) < len(runs)
 
 
 def test_staged_files_that_are_gone_or_short_are_lost(tmp_path: Path) -> None:

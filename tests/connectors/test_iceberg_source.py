@@ -124,6 +124,26 @@ def test_what_each_snapshot_adds_is_read_once_over_restarts(tmp_path: Path) -> N
     again.stop()
 
 
+def test_more_snapshots_than_a_look_takes_and_more_splits_than_may_wait_are_read_by_the_next_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "penstock._connectors.lake"
+    for name, limit in (("iceberg_source._SNAPSHOTS_AT_ONCE", 2), ("iceberg_source._MOST_WAITING", 1)):
+        monkeypatch.setattr(f"{module}.{name}", limit)
+    monkeypatch.setattr(f"{module}.scans._MOST_PIECES", 2)
+    append(tmp_path, 0)
+    job = Following(tmp_path)
+    assert job.read() == [0]
+    for number in range(1, 6):
+        append(tmp_path, number)
+    for _ in range(3):  # the third look finds splits that wait
+        job.run.context.run_async_calls()
+    assert job.read() == [1, 2, 3, 4]
+    assert (job.look(), job.look()) == ([5], [])
+    job.stop()
+    assert read(tmp_path) == [0, 1, 2, 3, 4, 5]
+
+
 def test_where_a_following_source_begins(tmp_path: Path) -> None:
     with catalog_of(tmp_path) as catalog:
         catalog.create_table(NAME, SCHEMA)

@@ -56,7 +56,7 @@ DAY_MS = 86_400_000
 
 def table() -> dict[tuple[str, str], str]:
     """Return the cells of the document's table, by thing and actor."""
-    _, _, behind = DOCUMENT.read_text(encoding="utf-8").partition("### Who may delete what")
+    _, _, behind = DOCUMENT.read_text(encoding="utf-8").partition("## Who may delete what")
     begins = dropwhile(lambda line: not line.startswith("|"), behind.splitlines())
     lines = takewhile(lambda line: line.startswith("|"), begins)
     actors, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

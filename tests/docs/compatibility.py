@@ -1,6 +1,6 @@
 """Writes ``docs/pyflink-compatibility.md``: what of PyFlink's DataStream API is there, and what is not, and why.
 
-``python -m tests.docs.compatibility`` writes it anew; a test says when that is due. What exists is found by looking;
+``python -m tests.docs.compatibility`` writes it; a test says when that is due. What exists is found by looking;
 the reasons are those of the errors, ``src/penstock/absent_names.txt``.
 """
 
@@ -25,7 +25,7 @@ RECORDED = json.loads((ROOT / "tests/compat/api/pyflink_api.json").read_text(enc
 #: Here by name only, and what to use instead; `test_compatibility.py` tries each.
 REFUSED = {
     "`StateTtlConfig` of a broadcast map or an operator list": "take out what is old; the state of a key expires",
-    "`env.add_source`, `create_input`, `stream.add_sink`": (
+    "`env.add_source`, `stream.add_sink`, `create_input` with another format than `AvroInputFormat`": (
         "they take Java objects: `from_source` and `sink_to` with a source or sink in Python"
     ),
 }
@@ -62,6 +62,12 @@ OTHERWISE = {
     "`execution.checkpointing.externalized-checkpoint-retention`, until it is set": (
         "`RETAIN_ON_CANCELLATION`: a job that fails or is cancelled can be resumed. Flink keeps no checkpoint then"
     ),
+    "`isolation.level` of a `KafkaSource`": "`read_committed` by default. Flink's default is `read_uncommitted`",
+    "Timers of processing time": "fire with the next epoch: at most one checkpoint interval late",
+    "`async_invoke` of an async function": "may not return `None` or a text ([async functions](async.md))",
+    "A function with union lists": "is created again for each epoch: keep `open()` light ([state](state.md))",
+    "REST and Prometheus": "always ask for a token ([REST](rest.md#who-may-ask))",
+    "`metrics.reporters`": "`prom` works; others do nothing, and the log names them",
 }
 HEADER = """\
 # What of PyFlink is here
@@ -71,8 +77,12 @@ HEADER = """\
 A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what
 is here; `penstock port` changes them and lists what is not. Of {total:,} public names (classes, methods, functions
 and exports of `pyflink.common`, `pyflink.datastream` and `pyflink.metrics`) {present:,} are here and take the same
-arguments. Each of the other {absent:,} raises an error where a program imports or uses it, on the driver, with the
-reason that stands here.
+arguments. Of these, a few are [refused](#here-by-name-and-refused) when they are called, some have
+[no effect](#accepted-without-effect), and some work [otherwise than in Flink](#otherwise-than-in-flink). Each of the
+other {absent:,} raises an error where a program imports or uses it, on the driver, with the reason that stands here.
+
+What a job may miss: the Table API and SQL; connectors for Pulsar, Kinesis, RabbitMQ, Cassandra and dynamic Kafka;
+formats of a schema registry; ORC files; connectors in jars.
 """
 
 

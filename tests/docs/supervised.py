@@ -39,7 +39,7 @@ class Unit:
 def manifests(document: Path = DOCUMENT) -> dict[str, dict[str, Any]]:
     """Return the Kubernetes manifests by their kinds."""
     found = [manifest for text in blocks("yaml", document) for manifest in yaml.safe_load_all(text)]
-    return {manifest["kind"]: manifest for manifest in found}
+    return {manifest["kind"]: manifest for manifest in found if "kind" in manifest}
 
 
 def pod(manifest: dict[str, Any]) -> dict[str, Any]:

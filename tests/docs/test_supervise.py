@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from tests.docs.supervised import DOCUMENT, OF_CLUSTERS, Unit, blocks, container_environment, manifests, pod
 from tests.release.image import DOCKERFILE, instructions, user, words_of
 
@@ -67,6 +69,7 @@ def test_the_unit_names_keys_options_and_exit_codes_that_exist(tmp_path: Path) -
     assert found.get(option_table.CHECKPOINT_DIRECTORY) is not None
     assert found.get(option_table.CHECKPOINTING_INTERVAL) is not None  # else a job that fails is not restarted
     assert found.get(option_table.SAVEPOINT_DIRECTORY) is not None  # else SIGTERM cancels
+    assert found.get(option_table.JOB_ID) is not None  # else an empty directory is a first start
     assert {int(code) for code in unit.service["RestartPreventExitStatus"].split()} == FOR_GOOD
     assert unit.service["SuccessExitStatus"] == str(SIGNALLED + SIGTERM)
 
@@ -92,9 +95,21 @@ def test_the_manifests_name_keys_and_options_that_exist(tmp_path: Path, kind: st
     assert found.get(option_table.RECOVERY_PATH) == "latest"
     assert found.get(option_table.CHECKPOINTING_INTERVAL) is not None
     assert (found.get(option_table.SAVEPOINT_DIRECTORY) is not None) == savepoints
+    assert (found.get(option_table.JOB_ID) is not None) == savepoints  # each Job has a directory of its own
     assert ("terminationGracePeriodSeconds" in pod(manifest)) == savepoints  # the 30 s of others do for a cancel
     mounts, volumes = ({one["name"] for one in each} for each in (container["volumeMounts"], pod(manifest)["volumes"]))
     assert mounts == volumes
+
+
+def test_docker_and_the_cluster_have_the_settings_of_the_unit() -> None:
+    wanted = configuration(Unit().environment).to_dict().keys()
+    given = dict(re.findall(r"^(PENSTOCK_\w+)=(.+)$", "\n".join(blocks("sh")), re.MULTILINE))
+    assert configuration(given).to_dict().keys() == wanted
+    (container,) = pod(manifests(OF_CLUSTERS)["StatefulSet"])["containers"]
+    given = {one["name"]: one["value"] for one in container["env"] if one["name"].startswith("PENSTOCK_")}
+    assert configuration(given).to_dict().keys() == wanted
+    settings, *_ = blocks("yaml", OF_CLUSTERS)
+    assert yaml.safe_load(settings).keys() == wanted
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, OF_CLUSTERS])

@@ -46,3 +46,5 @@ def test_prices_prints_the_highest_one_of_each_market(output_of: Callable[[str],
     lines = re.findall(r"\('(\w+)', (\d+)\)", ten)
     assert len(lines) == 10
     assert {market: int(price) for market, price in lines} == {"Lisbon": 110, "Milan": 107, "Paris": 103}
+    _, (_, shown), *_ = (block for block in BLOCK.findall(README) if block[0] == "text")
+    assert ten.startswith(shown)

@@ -306,6 +306,34 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
+def end(lives: Lives, job_id: str, drained: frozenset[str] | set[str] = frozenset()) -> None:
+    """Run all jobs to their ends, that of the line last, clean up, and compare what is there with the truth.
+
+    Args:
+        lives: The jobs.
+        job_id: The job that has the line.
+        drained: The jobs that may have been drained.
+    """
+    stuck = set[str]()  # without a checkpoint to go on from
+    for last in (*(other for other in JOBS if other != job_id), job_id):
+        for _ in range(2):  # the first one may only bring a stop to its end
+            status = lives.run([2, 1, 2], {}, None, job_id=last, recover="latest")
+        if status is JobStatus.FAILED:
+            stuck.add(last)
+    lives.files.turn_to(job_id)
+    complete = job_id not in drained and status is not JobStatus.FAILED
+    lives.files.check(complete=complete)
+    assert not complete or set(lives.seen) == set(range(SPLITS * LENGTH))
+    lives.dispose_all()
+    lives.clean()
+    # What such a job, or the one before it under its id, has left could still be needed: somebody has to say that
+    # it has ended.
+    jobs = lives.checkpoints.glob("?" * 32)
+    files = [file for job in jobs for file in job.rglob("*") if file.is_file() and file.name != "_metadata"]
+    left = [str(file) for file in (*files, *lives.files.staged())]
+    assert not [path for path in left if not any(job in path for job in stuck)]
+
+
 SIZES = st.lists(st.integers(1, 3), min_size=3, max_size=3)
 CRASHES = st.none() | st.integers(1, 100)
 
@@ -330,23 +358,25 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
             CLOCK.advance(data.draw(st.sampled_from([0, 10_000_000])))
             if data.draw(st.booleans()):
                 lives.clean()
-        stuck = set[str]()  # without a checkpoint to go on from
-        for last in (*(other for other in JOBS if other != job_id), job_id):
-            for _ in range(2):  # the first one may only bring a stop to its end
-                status = lives.run([2, 1, 2], {}, None, job_id=last, recover="latest")
-            if status is JobStatus.FAILED:
-                stuck.add(last)
-        lives.files.turn_to(job_id)
-        complete = job_id not in drained and status is not JobStatus.FAILED
-        lives.files.check(complete=complete)
-        assert not complete or set(lives.seen) == set(range(SPLITS * LENGTH))
-        lives.dispose_all()
-        lives.clean()
-        # What such a job, or the one before it under its id, has left could still be needed: somebody has to say that
-        # it has ended.
-        jobs = lives.checkpoints.glob("?" * 32)
-        files = [file for job in jobs for file in job.rglob("*") if file.is_file() and file.name != "_metadata"]
-        left = [str(file) for file in (*files, *lives.files.staged())]
-        assert not [path for path in left if not any(job in path for job in stuck)]
+        end(lives, job_id, drained)
     finally:
         shutil.rmtree(place)
+
+
+def test_what_a_former_start_knew_of_the_commits_of_a_checkpoint_keeps_no_staged_file() -> None:
+    job_id, were_outstanding = JOBS[0], 0
+    for crash_at in (30, 45):
+        place = Path(tempfile.mkdtemp(prefix="penstock-lives-"))
+        try:
+            lives = Lives(place, rolls=True)
+            lives.run([1, 2, 1], {}, 100, job_id=job_id, retained="2", recover="latest")
+            newest = max(int(path.name[4:]) for path in (lives.checkpoints / job_id).glob("chk-*"))
+            path = str(lives.checkpoints / job_id / f"chk-{newest}")
+            lives.run([3, 2, 1], {}, crash_at, job_id=job_id, retained="3", recover=path, claim="NO_CLAIM")
+            [chain] = read_chains(open_storage(str(lives.checkpoints)))
+            known = [entry.commits for entry in chain.entries.values() if entry.kind is ChainEntryKind.TAKEOVER]
+            were_outstanding += sum(commits is not None and bool(commits.outstanding) for commits in known)
+            end(lives, job_id)
+        finally:
+            shutil.rmtree(place)
+    assert were_outstanding

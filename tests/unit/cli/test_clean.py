@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command
@@ -54,15 +57,49 @@ def test_what_was_touched_lately_is_left_alone(penstock: Command, leftover: Path
     assert done.err == "Nothing is left over.\n"
 
 
-def test_events_of_a_lost_batch_job_count_after_a_week_or_when_told(penstock: Command, tmp_path: Path) -> None:
-    events = tmp_path / "ha" / ("ab" * 16) / "events" / "00000001"
+LOST = "ab" * 16
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Events of a batch job whose driver was lost."""
+    events = tmp_path / "ha" / LOST / "events" / "00000001"
     events.parent.mkdir(parents=True)
     events.write_bytes(b"")
-    setting = ("clean", "-D", f"high-availability.storageDir={tmp_path / 'ha'}", "--no-local", "--min-age", "0 s")
-    assert penstock(*setting).out == ""
-    done = penstock(*setting, "--older-than", "0 s", "--remove")
+    return events
+
+
+def looking_at(events: Path, *options: str) -> tuple[str, ...]:
+    place = f"high-availability.storageDir={events.parents[2]}"
+    return "clean", "-D", place, "--no-local", "--min-age", "0 s", *options
+
+
+def test_events_of_a_lost_batch_job_count_after_a_week_or_when_told(penstock: Command, events: Path) -> None:
+    assert penstock(*looking_at(events)).out == ""
+    for days, options, is_shown in (
+        (6, (), False),
+        (8, (), True),
+        (6, ("--older-than", "5 d"), True),
+        (8, ("--older-than", "9 d"), False),
+    ):
+        changed = time.time() - days * 24 * 3600
+        os.utime(events, (changed, changed))
+        assert (str(events) in penstock(*looking_at(events, *options)).out) is is_shown, (days, options)
+    done = penstock(*looking_at(events, "--older-than", "0 s", "--remove"))
     assert "job events" in done.out
     assert str(events) in done.out
+    assert not events.exists()
+
+
+def test_what_a_registered_job_needs_is_never_removed(penstock: Command, events: Path) -> None:
+    registry = JobRegistry(default_directory())
+    registry.add(RegistryEntry.of_this_process(LOST, "prices", "http://127.0.0.1:9", 1))
+    options = looking_at(events, "--older-than", "0 s", "--ended-job", LOST, "--remove")
+    done = penstock(*options)
+    registry.clear()
+    assert (done.code, done.out) == (0, "")
+    assert events.exists()
+    assert str(events) in penstock(*options).out  # it has ended
     assert not events.exists()
 
 

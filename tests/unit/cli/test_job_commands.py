@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.cli.fake_driver import IN_PROGRESS, TRIGGER, FakeDriver, completed, serving
+from tests.unit.rest.certificates import made
+from tests.unit.rest.fakes import JOB, FakeControl
+from tests.unit.rest.test_server import make
 
 from penstock._engine.cli.rest_client import Poller, RestClient
 from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
@@ -264,6 +267,24 @@ def test_job_elsewhere_is_found_by_address_and_token(penstock: Command, monkeypa
         monkeypatch.setenv("PENSTOCK_ADDRESS", driver.address)
         monkeypatch.setenv("PENSTOCK_TOKEN", "secret")
         assert penstock("info", "prices").code == 0
+
+
+def test_driver_at_an_address_is_known_by_the_authority_that_is_given(
+    penstock: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = made(tmp_path)
+    keys = {"security.ssl.rest.enabled": "true", "security.ssl.rest.keystore": str(files.both)}
+    server = make(tmp_path, **{"penstock.rest.token": "operate-0123456789", **keys})
+    server.add(FakeControl())
+    server.start(2)
+    given = ("--address", server.address, "--token", "operate-0123456789")
+    refused = penstock("list", *given)
+    assert (refused.code, "--cacert or PENSTOCK_CACERT" in refused.err) == (6, True)
+    assert JOB in penstock("list", *given, "--cacert", str(files.authority)).out
+    assert penstock("list", *given, "--cacert", str(files.other)).code == 6
+    monkeypatch.setenv("PENSTOCK_CACERT", str(files.authority))
+    assert penstock("info", JOB, *given).code == 0
+    server.close()
 
 
 def test_token_of_the_registry_is_shown_to_the_driver(penstock: Command) -> None:

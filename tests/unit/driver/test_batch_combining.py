@@ -238,6 +238,24 @@ def test_partial_results_that_grow_go_before_they_take_the_memory_of_the_sort(cl
     assert 2 < run.crossed < 20
 
 
+def test_partial_results_of_more_keys_than_a_sender_holds_are_sent_early_and_combined(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._engine.operators.functions.combine._MOST_KEYS", 10)
+    many = [(number % 40, 0, [number]) for number in range(20_000)]
+    everything = GlobalWindows.create_with_end_of_stream_trigger()
+
+    def build(stream: Any) -> Any:
+        return stream.key_by(by_key).window(everything).reduce(Joined())
+
+    run = Run(cluster, build, stamped=False, records=many)
+    assert {key: sorted(found) for key, _, found in run.results} == {
+        key: list(range(key, 20_000, 40)) for key in range(40)
+    }
+    assert len(run.results) == 40
+    assert run.crossed > SUBTASKS * 40
+
+
 def test_a_window_that_never_ends_takes_its_records_one_by_one(cluster: Cluster) -> None:
     many = [(0, (1 << 63) - 1, number) for number in range(10)] + [(0, 5, 1)]
     run = Run(

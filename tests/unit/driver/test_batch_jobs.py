@@ -266,6 +266,21 @@ def test_subtasks_of_a_vertex_with_few_large_receivers_read_about_as_many_bytes_
     assert max(of_subtasks.values()) == max(of_receivers.values())  # by their number, two large ones would be in one
 
 
+def test_a_result_has_no_more_files_than_its_bytes_ask_for_and_is_read_in_its_order(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_bytes = 20_000
+    monkeypatch.setattr("penstock._engine.runtime.results.FILE_BYTES", file_bytes)
+    seen: list[Any] = []
+    cluster.watch = lambda loop: seen.append(instructions(loop))  # type: ignore[method-assign]
+    numbers = environment(1).from_collection(list(range(100_000))).rebalance().map(int)
+    assert list(numbers.execute_and_collect()) == list(range(100_000))
+    acks = [ack for step in seen[0] if isinstance(step, do.PublishProgress) for ack in step.acks]
+    [result] = [ack for ack in acks if ack.result_files]
+    size = sum(sum(sizes.values()) for sizes in result.result_bytes.values())
+    assert 10 < len(result.result_files) <= size / file_bytes + 1
+
+
 FAILED: list[int] = []
 
 

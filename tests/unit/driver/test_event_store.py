@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.kit.clock import Threads
+from tests.kit.lost_answers import lose_first_answers
 from tests.unit.driver import test_batch_recovery as batch
 from tests.unit.driver.test_batch_jobs import Killed, published
 from tests.unit.driver.test_batch_recovery import CALLS, SUMS, WHOLE, driver_of, left_behind, run
@@ -122,6 +123,15 @@ def test_events_reach_the_storage_when_the_buffer_is_full_or_its_interval_is_ove
     assert written.wait(30)
     assert stored(tmp_path) == (event(7),)  # although the store was not closed: a kill now loses nothing
     background.close(wait=True)
+
+
+def test_events_whose_first_answer_was_lost_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_first_answers(monkeypatch, "/events/00000002")
+    store = store_at(tmp_path, Threads())
+    store.claim(CLAIM)
+    store.record(do.RecordJobEvents((event(7),)))
+    store.close()
+    assert stored(tmp_path) == (event(7),)
 
 
 @pytest.mark.behaviour(138)

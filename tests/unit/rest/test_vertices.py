@@ -151,3 +151,19 @@ def test_a_vertex_that_has_finished_says_so() -> None:
     vertices = Api(FakeControl(job(subtasks=(done, view.subtasks[1])))).get(f"/v1/jobs/{JOB}")["vertices"]
     assert [(vertex["id"], vertex["status"]) for vertex in vertices] == [(READ, "FINISHED"), (WRITE, "RUNNING")]
     assert vertices[0]["end-time"] == START + 100
+
+
+def test_a_vertex_has_ended_when_its_last_subtask_has() -> None:
+    view = job()
+    first, last = (
+        type(one)(finished=True, finished_at=at(ms)) for one, ms in zip(view.subtasks[0], (100, 300), strict=True)
+    )
+    for subtasks, end, duration in (
+        ((first, last), START + 300, 280),
+        ((last, first), START + 300, 280),
+        ((first, view.subtasks[0][1]), -1, 9980),
+    ):
+        api = Api(FakeControl(job(subtasks=(subtasks, view.subtasks[1]))))
+        (row,) = api.get(f"{AT}/taskmanagers")["taskmanagers"]
+        for told in (api.get(f"/v1/jobs/{JOB}")["vertices"][0], row):
+            assert (told["start-time"], told["end-time"], told["duration"]) == (START + 20, end, duration)

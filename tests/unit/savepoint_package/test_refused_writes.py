@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.kit.lost_answers import lose_first_answers
 from tests.unit.savepoint_package.written import contents
 
 from penstock.errors import (
@@ -60,6 +61,14 @@ def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(UnpicklableStateError, match="'state'"):
         SavepointWriter.new().set_keyed_state("op", "state", {1: (x for x in "")}).write(str(tmp_path / "s"))
     assert list(tmp_path.rglob("*-*")) == []
+
+
+def test_a_write_whose_first_answer_was_lost_is_no_conflict_with_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_first_answers(monkeypatch, "_metadata")
+    writer = SavepointWriter.new().set_keyed_state("op", "state", {1: 10})
+    assert contents(writer.write(str(tmp_path / "s"))) == {1: 10}
 
 
 def everything(path: str) -> Any:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _names = itertools.count()
 CONTENTS = {f"job/shared/{number}": os.urandom(number * 1000) for number in range(30)}
+#: More than is copied at once.
+LARGE = os.urandom(local._COPY_BYTES + 1000)
 
 
 def opened(kind: str, place: Path) -> FileStorage:
@@ -45,6 +47,17 @@ def test_files_arrive_whole_under_their_new_names(tmp_path: Path, source: str, t
     assert {file.path: there.read(file.path) for file in there.files("")} == {
         name: CONTENTS[path] for path, name in copies()
     }
+
+
+def test_a_file_that_is_larger_than_what_is_copied_at_once_arrives_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = opened("local", tmp_path / "source"), opened("local", tmp_path / "target")
+    source.put("job/shared/large", LARGE)
+    copy_files(source, target, [("job/shared/large", "at once")])
+    monkeypatch.delattr(os, "copy_file_range")
+    copy_files(source, target, [("job/shared/large", "by hand")])
+    assert target.read("at once") == target.read("by hand") == LARGE
 
 
 def test_copy_within_one_store_needs_no_reading() -> None:

@@ -113,6 +113,15 @@ def test_deleting_leaves_no_empty_checkpoint(storage: FileStorage) -> None:
     assert storage.names("job") == ["chk-2"]
 
 
+def test_more_files_than_a_request_takes_are_all_deleted(storage: FileStorage) -> None:
+    names = [f"job/shared/{number}" for number in range(450)]
+    for name in names[::3]:  # others are gone already
+        storage.put(name, b"")
+    storage.put("job/shared/kept", b"")
+    storage.delete(names)
+    assert storage.names("job/shared") == ["kept"]
+
+
 def test_same_storage_opens_by_its_url(storage: FileStorage) -> None:
     storage.put("job/x", b"x")
     assert open_storage(storage.url).read("job/x") == b"x"

@@ -19,6 +19,6 @@ def demo(arguments: tuple[str, ...]) -> UserProgram:
     """Run a job on the flights that left New York in 2013, and show its table and chart.
 
     With `--crash` it is killed half-way, started again, and the files of both runs are compared; `--help` lists the
-    other options. Needs `pip install 'penstock[demo]'`.
+    other options. Needs the extra `demo`.
     """
     return UserProgram(_DEMO, arguments, {})

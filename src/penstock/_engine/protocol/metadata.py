@@ -238,6 +238,15 @@ class StoredCommits:
     given_up: tuple[GivenUp, ...] = ()
     committed: tuple[OutstandingCommit, ...] = ()
 
+    def of_operators(self, renamed: Mapping[str, str]) -> StoredCommits:
+        """Return the same of operators that have other uids now, see `ChainEntry.renamed`."""
+        now = {before: uid for uid, before in renamed.items()}
+        outstanding, committed = (
+            tuple(replace(commit, uid=now.get(commit.uid, commit.uid)) for commit in commits)
+            for commits in (self.outstanding, self.committed)
+        )
+        return replace(self, outstanding=outstanding, committed=committed)
+
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
@@ -327,6 +336,8 @@ class ChainEntry:
     )
     #: Takeovers and ends of jobs: what is known then of the commits of the parent. A start from the parent goes by it.
     commits: StoredCommits | None = None
+    #: Savepoints that were changed: by uid of an operator that had another one, the uid that its job knows it by.
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def is_terminal(self) -> bool:

@@ -151,6 +151,8 @@ class Draft:
         self._committed = list(snapshot.committed)
         self._places = snapshot.places
         self._given_up = snapshot.given_up
+        #: By uid of an operator that had another one: the uid that its job knows it by.
+        self._renamed: dict[str, str] = {} if located is None else dict(located.entry.renamed)
         self.job_id: str = uuid.uuid4().hex if located is None else located.entry.job_id
         self.checkpoint_id: int = 1 if located is None else located.entry.checkpoint_id
 
@@ -183,6 +185,7 @@ class Draft:
                 reason = f"operator {uid!r} has {left} committables {what}. Start the job from it and {way_out}, then"
                 raise SavepointChangeError(self._path, f"{reason} drop the operator")
         del self.operators[uid]
+        self._renamed.pop(uid, None)
         self._replace_in_vertices(uid, ())
 
     def rename(self, uid: str, new_uid: str) -> None:
@@ -194,6 +197,7 @@ class Draft:
         if new_uid in self.operators:
             raise SavepointChangeError(self._path, f"there is an operator of uid {new_uid!r} already")
         self.operators[new_uid] = self.operators.pop(uid)
+        self._renamed[new_uid] = self._renamed.pop(uid, uid)
         self._replace_in_vertices(uid, (new_uid,))
         self._places = renamed(self._places, uid, new_uid)
         self._vertices = [
@@ -239,6 +243,7 @@ class Draft:
                 self._given_up,
                 tuple(self._committed),
             ),
+            renamed=self._renamed,
         )
 
 

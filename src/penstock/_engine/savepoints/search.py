@@ -130,7 +130,10 @@ class StagedNeeds:
         """Note the files that a job needs, or that they are not known."""
         self.unclear += _unreadable(chain)
         for entry in chain.living:
-            self._needed += _opaque(entry)
+            # What a takeover or an end knows of the commits of its parent counts only while it is the newest entry:
+            # a parent that somebody else can start from is looked at itself.
+            if entry.snapshot is not None or entry is chain.newest:
+                self._needed += _opaque(entry)
         for place in chain.start():
             try:
                 self._needed += _opaque(locate(place, self._options).entry)

@@ -96,18 +96,12 @@ def reader(column: CsvColumn, null_value: str | None) -> Read:
         return _single_reader(column.name, type_info, null_value)
     read = _single_reader(column.name, elements, null_value)
     # Decides for integers without a look at each of them; others are read one by one.
-    limits = RANGES.get(elements.basic_type) if isinstance(elements, BasicTypeInfo) and not null_value else None
+    limits = RANGES.get(elements.basic_type) if isinstance(elements, BasicTypeInfo) else None
 
     def array(text: str) -> Any:
         if text == null_value:
             return None
-        if (
-            limits
-            and separator
-            and text.isascii()
-            and "_" not in text
-            and (null_value is None or null_value not in text)
-        ):
+        if limits and separator and text.isascii() and "_" not in text and not (null_value and null_value in text):
             try:
                 numbers = list(map(int, text.split(separator)))
             except ValueError:

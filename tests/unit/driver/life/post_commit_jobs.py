@@ -99,6 +99,7 @@ class Told:
     #: Whether the sink behind the committer has a post-commit topology of its own.
     nested: bool = False
     has_topology: bool = True
+    uid: str = "out"
     kind: Any = None
     #: Its source; by default the lists.
     source: Callable[[Sheet], DataStream] | None = None
@@ -113,7 +114,7 @@ class Told:
             sink = ToldSink(place / "out", told, self.answers)
         how = {} if self.kind is None else {"kind": self.kind}
         stream = sheet.source("numbers", *LISTS, **how) if self.source is None else self.source(sheet)
-        stream.sink_to(sink).uid("out").set_parallelism(self.writers)
+        stream.sink_to(sink).uid(self.uid).set_parallelism(self.writers)
 
     def run(self, *, asks: Asks | None = None, step: Any = None, **settings: str) -> Chapter:
         settings = {"interval": "1 s", "recover": "latest", **settings}

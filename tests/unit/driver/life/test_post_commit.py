@@ -30,6 +30,7 @@ from penstock.errors import (
     UnclaimedStateError,
     UnsupportedOperationError,
 )
+from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,6 +148,26 @@ def test_a_savepoint_of_a_stop_has_what_was_not_passed_on(told: Told, at: int, w
     stopped = finished(told.run(asks={at: StopMode.SUSPEND}))
     told.writers = writers
     finished(told.run(recover=stopped.savepoint))
+    told.check()
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_sink_that_gets_another_uid_in_a_savepoint_passes_on_what_it_had_committed(told: Told, moves: bool) -> None:
+    stopped = finished(told.run(asks={2: StopMode.SUSPEND}))
+    if moves:
+        (told.story.place / "checkpoints").rename(told.story.place / "elsewhere")
+    snapshot = entry_of(stopped.savepoint).snapshot
+    assert snapshot is not None
+    assert [commit.uid for commit in snapshot.committed] == ["out: Committed"]
+    path, places = stopped.savepoint, iter(("first", "second"))
+    for before, uid in (("out", "other"), ("other", "renamed")):
+        writer = SavepointWriter.from_existing(path)
+        for operator in Savepoint.open(path).operators:
+            if operator.uid.startswith(before):
+                writer.change_uid(operator.uid, operator.uid.replace(before, uid))
+        path = writer.write(str(told.story.place / next(places)))
+    told.uid = "renamed"
+    finished(told.run(recover=path))
     told.check()
 
 

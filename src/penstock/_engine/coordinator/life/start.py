@@ -323,7 +323,8 @@ class JobStart:
         restored, later = self.restored, found.checkpoint_id
         assert restored is not None
         if found.commits is not None and self._commits is None:
-            restored = self.restored = restored.knowing(restored.assignment.snapshot.with_commits(found.commits))
+            commits = found.commits.of_operators(restored.entry.renamed)
+            restored = self.restored = restored.knowing(restored.assignment.snapshot.with_commits(commits))
         if found.others:
             text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
             restored = self.restored = replace(restored, remarks=(LogMessage(text, unexpected=True), *restored.remarks))
