@@ -175,7 +175,7 @@ def cases(seed: int) -> list[Case]:
     churn = Case(
         "cluster-churn",
         "the same hosts: decommissioning, one failure for a task, speculation, slow executors, a master that starts "
-        "again, a driver that is cut off for a minute: exact, and told",
+        "again with and without its notes, a driver that is cut off for a minute: exact, and told",
         [*pytest, "tests/cluster/test_churn.py"],
         {"PENSTOCK_TEST_CHURN": "1"},
         CLUSTER_LIMIT_S,

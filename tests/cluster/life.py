@@ -36,15 +36,24 @@ class Life:
         name: Of its bucket and its directory.
         total: The numbers that it counts.
         settings: Of its Spark session.
+        supervised: Whether `penstock run --supervise` starts its drivers, one after the other.
     """
 
     def __init__(
-        self, cluster: Standalone, server: S3Server, name: str, total: int, settings: Mapping[str, str] | None = None
+        self,
+        cluster: Standalone,
+        server: S3Server,
+        name: str,
+        total: int,
+        settings: Mapping[str, str] | None = None,
+        *,
+        supervised: bool = False,
     ) -> None:
         self.cluster, self._server, self._name, self._total = cluster, server, name, total
         self._bucket = server.make_bucket(name)
         self.notes = cluster.shared / name
         self.notes.mkdir()
+        self._run = [sys.executable, *(("-m", "penstock", "run", "--supervise") if supervised else ())]
         self._configuration = cluster.shared / f"{name}-conf"
         self._configuration.mkdir()
         defaults = (Path(cluster.environment()["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
@@ -67,7 +76,7 @@ class Life:
         with (self.cluster.shared / f"{self._name}.log").open("ab") as log:
             self.driver = subprocess.Popen(
                 # It ends with the tests.
-                [*around, "setpriv", "--pdeathsig", "KILL", sys.executable, COUNTING, *arguments],
+                [*around, "setpriv", "--pdeathsig", "KILL", *self._run, COUNTING, *arguments],
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

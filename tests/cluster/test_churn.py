@@ -25,6 +25,8 @@ pytestmark = [
 TOTAL = 8_000
 #: For how long the driver is cut off.
 SILENCE_S = 60
+#: The longest time until a job learns that a master which was started again does not know it.
+FORGOTTEN_S = 120
 #: Executors are given up when nothing was heard of them for this time.
 IMPATIENT = {
     "spark.network.timeout": "20s",
@@ -77,6 +79,8 @@ def test_killed_executor_leaves_an_entry_in_the_failure_history(hosts: Standalon
         life.wait_for("the loss", lambda: "ExecutorLost" in life.log or "is lost" in life.log)
         life.run_without_pauses()
         failures = life.end()["failures"]
+        again = [line for line in life.log.splitlines() if "runs again" in line]
+    assert all("is lost" in line for line in again), again  # an epoch that it has cost names it, and no advice of Spark
     (lost,) = {reason for reason, _ in failures if reason.startswith("ExecutorLostError")}
     assert "137" in lost
     assert not any(counted for _, counted in failures)
@@ -167,6 +171,20 @@ def test_master_that_is_started_again_is_no_failure(hosts: Standalone, server: S
         hosts.wait_for(len(hosts.hosts))
         life.run_without_pauses()
         assert life.end()["failures"] == []
+
+
+def test_application_that_its_master_has_forgotten_ends_its_process_and_the_next_one_goes_on(server: S3Server) -> None:
+    with Standalone() as forgetful, Life(forgetful, server, "forgotten", TOTAL, supervised=True) as life:
+        life.passes(1000)
+        forgetful.lose_master()
+        lost = time.monotonic()
+        forgetful.start_master()
+        life.wait_for("the end of the first process", lambda: "ended with code 75" in life.log)
+        assert time.monotonic() - lost < FORGOTTEN_S
+        assert "SparkStoppedError" in life.log
+        assert "does not know the application" in life.log
+        life.run_without_pauses()
+        life.end()
 
 
 def test_driver_that_was_cut_off_for_a_minute_goes_on(hosts: Standalone, server: S3Server) -> None:

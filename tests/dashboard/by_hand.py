@@ -16,7 +16,7 @@ from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from tests.unit.rest.fakes import FakeControl
@@ -34,7 +34,11 @@ _FOR_EVER = "2000000000"
 
 @contextmanager
 def serving(
-    directory: Path, *controls: FakeControl, token: str | None = None, figures: MetricHistory | None = None
+    directory: Path,
+    *controls: FakeControl,
+    token: str | None = None,
+    figures: MetricHistory | None = None,
+    no_executors_since: Callable[[], int | None] | None = None,
 ) -> Generator[str]:
     """Serve jobs on a port of this machine; gives the address of the pages."""
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
@@ -42,7 +46,7 @@ def serving(
     server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _1, _2, _3: None)
     for control in controls:
         server.add(control, figures=figures)
-    server.start(2)
+    server.start(2, no_executors_since=no_executors_since)
     try:
         yield f"{server.address}/"
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Error, expect
 from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
-from tests.unit.rest.fakes import JOB, OTHER, FakeControl, at, ended, failed, job
+from tests.unit.rest.fakes import JOB, OTHER, START, FakeControl, at, ended, failed, job
 
 from penstock._engine.gateway.job_view import SubtaskView
 from penstock._engine.gateway.recovery_view import RecoveryView
@@ -225,6 +225,18 @@ def test_configuration_is_filtered_by_keys_and_values(page: Page, address: str) 
     assert "pipeline.max-parallelism | -1 | default | -1" in rows(page, "Keys and values")
     page.get_by_role("searchbox", name="Filter").fill("nothing of the kind")
     expect(page.get_by_text("No key or value has that in it.")).to_be_visible()
+
+
+def test_cluster_without_executors_is_told_while_it_has_none(page: Page, tmp_path: Path) -> None:
+    since: list[int | None] = [START + 5_000]
+    with serving(tmp_path, FakeControl(wide_job()), no_executors_since=lambda: since[0]) as address:
+        page.clock.install()
+        page.goto(f"{address}#/job/{JOB}")
+        notice = page.get_by_text("No executors since")
+        expect(notice).to_contain_text("tasks wait for the cluster")
+        since[0] = None
+        page.clock.fast_forward(REFRESH_MS)
+        expect(notice).to_be_hidden()
 
 
 def test_figures_follow_the_job_without_a_reload(page: Page, address: str, control: FakeControl) -> None:

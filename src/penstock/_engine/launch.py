@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import replace
@@ -106,14 +107,15 @@ def _start(
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.session import get_session
 
-    spark = get_session(
-        configuration.get(LOCAL_SLOTS),
-        archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
-        python=configuration.get(PYTHON_EXECUTABLE),
-    )
-    environment, executors = _environment(spark, job_graph, configuration)
+    with contextlib.nullcontext() if server is None else server.starting(job_graph.name):
+        spark = get_session(
+            configuration.get(LOCAL_SLOTS),
+            archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
+            python=configuration.get(PYTHON_EXECUTABLE),
+        )
+        environment, executors = _environment(spark, job_graph, configuration)
     if server is not None:
-        server.start(spark.slots, executors)
+        server.start(spark.slots, executors, None if executors is None else executors.none_since)
     driver, loop = assemble(job_graph, configuration, main_classes, environment, earlier)
     if on_end is not None:
         driver.watch.on_end.append(on_end)
@@ -132,6 +134,8 @@ def _start(
         loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
+    if executors is not None:
+        executors.watch()
     driver.start(loop)
     _started.append(_recovers(job_graph, configuration))
     return driver
@@ -158,7 +162,7 @@ def _environment(
         executors = executors_of(spark)
         hosts = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
         new = NewHosts(spark, job_graph, configuration, python_path, looked_at)
-        runner = SparkEpochRunner(spark, hosts, python_path, new.check)
+        runner = SparkEpochRunner(spark, hosts, python_path, new.check, executors.lost_since)
     environment = RuntimeEnvironment(
         runner=runner,
         slots=spark.slots,

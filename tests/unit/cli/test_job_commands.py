@@ -13,6 +13,7 @@ from tests.unit.rest.fakes import JOB, FakeControl
 from tests.unit.rest.test_server import make
 
 from penstock._engine.cli.rest_client import Poller, RestClient
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,17 @@ def test_list_shows_the_running_jobs_of_the_registry(penstock: Command, driver: 
     assert header.split()[:3] == ["NAME", "ID", "STATE"]
     assert row.split()[:3] == ["prices", driver.job_id, "RUNNING"]
     assert "1 m 1 s" in row
+
+
+def test_list_shows_a_job_that_waits_for_its_cluster_and_a_probe_does_not_count_it(penstock: Command) -> None:
+    registry = JobRegistry(default_directory())
+    starting = RegistryEntry.of_this_process("", "orders", "http://127.0.0.1:8081", 1_000, run_id="a")
+    registry.add(starting)
+    _, row = penstock("list").out.splitlines()
+    assert row.split()[:3] == ["orders", "-", "STARTING"]
+    assert penstock("list", "--check").code == 5
+    registry.remove(starting)
+    assert penstock("list").out == ""
 
 
 def test_list_leaves_ended_jobs_out_unless_asked(penstock: Command, driver: FakeDriver) -> None:

@@ -40,6 +40,24 @@ def test_job_is_listed_until_it_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_job_that_starts_is_no_job_with_an_address_and_goes_with_its_process(tmp_path: Path) -> None:
+    own = JobRegistry(tmp_path)
+    starting = RegistryEntry.of_this_process("", "prices", "http://127.0.0.1:8081", 1, run_id="a")
+    own.add(starting)
+    own.add(JOB)
+    assert (JobRegistry(tmp_path).entries(), JobRegistry(tmp_path).starting()) == ([JOB], [starting])
+    own.remove(starting)
+    assert (own.entries(), own.starting()) == ([JOB], [])
+    own.add(starting)
+    left = next(path for path in tmp_path.iterdir() if path.suffix == ".starting")
+    content = left.read_bytes()
+    own.remove(starting)
+    left.write_bytes(content)  # as a process leaves it that was killed
+    assert JobRegistry(tmp_path).starting() == []
+    assert not left.exists()
+    own.clear()
+
+
 def test_runs_of_one_job_in_one_process_have_an_entry_each(tmp_path: Path) -> None:
     runs = [
         RegistryEntry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", at, run_id=f"{at}") for at in (1, 2)

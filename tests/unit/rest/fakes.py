@@ -247,6 +247,7 @@ class Api:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
+        self.no_executors_since: int | None = None
         self.executors: tuple[ExecutorView, ...] = (ExecutorView("spark", "box", 0, 2, 1, 8 << 30, 2 << 30),)
         jobs = Jobs(3_600_000, lambda: at(self.now_ms - START))
         self.operations = Operations(300_000, lambda: at(self.now_ms - START))
@@ -263,6 +264,7 @@ class Api:
             codes=OneTimeCodes(lambda: at(self.now_ms - START)),
             token=None if access is None else access.token,
             shut_down=self._shut_down,
+            no_executors_since=lambda: self.no_executors_since,
         )
         #: Seconds on the clock of wrong tokens.
         self.seconds = 0.0

@@ -50,6 +50,15 @@ def test_each_executor_of_a_cluster_is_one(api: Api) -> None:
     assert "Spark's own page" in api.error("GET", "/taskmanagers/spark-1/thread-dump", 404)
 
 
+def test_cluster_without_executors_says_since_when(api: Api) -> None:
+    assert api.get("/overview")["penstock"]["no_executors_since"] is None
+    api.executors, api.no_executors_since = (), 1_700_000_000_000
+    overview = api.get("/overview")
+    assert overview["penstock"]["no_executors_since"] == 1_700_000_000_000
+    assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (0, 0, 0)
+    assert api.get("/taskmanagers") == {"taskmanagers": []}
+
+
 def test_metrics_of_one_and_over_several(api: Api) -> None:
     api.executors = CLUSTER
     used = "Status.JVM.Memory.Heap.Used"

@@ -32,6 +32,7 @@ from penstock._engine.spark.words import words_of_spark, worker_error
 from penstock.errors import (
     EpochCancelledError,
     EpochInfrastructureError,
+    ExecutorLostError,
     InternalError,
     SparkGoneError,
     SparkStoppedError,
@@ -150,6 +151,27 @@ def test_application_that_has_ended_under_a_job_is_told_as_such_and_no_restart_i
         runner.run(PLAN)
     assert is_non_recoverable(caught.value)
     assert exit_code_of(caught.value) is ExitCode.TEMPORARY
+
+
+class BusySession(GoneSession):
+    """A session whose application goes on."""
+
+    _jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+
+
+def test_lost_executor_is_named_as_the_reason_and_the_words_of_spark_stay_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    advice = RuntimeError("A shuffle map stage with indeterminate output was failed and retried.")
+    lost = [ExecutorLostError("1", "host-2", "Command exited with code 137")]
+    spark = SparkHandle(cast("Any", BusySession(advice)), 1)
+    with pytest.raises(EpochInfrastructureError) as caught:
+        SparkEpochRunner(spark, lost_since=lambda _: lost).run(PLAN)
+    assert str(caught.value) == "Spark lost an epoch: executor 1 on host-2 is lost (Command exited with code 137)"
+    assert "indeterminate output" in caplog.text
+    with pytest.raises(EpochInfrastructureError, match="indeterminate output"):
+        SparkEpochRunner(spark).run(PLAN)
 
 
 def test_task_on_a_host_with_another_penstock_ends_before_it_has_done_anything() -> None:

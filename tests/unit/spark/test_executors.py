@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.gateway.executor_view import ExecutorView
 from penstock._engine.plan.homes import ANYWHERE
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.spark.executors import SparkExecutors, slots_of
 
 if TYPE_CHECKING:
@@ -154,3 +155,37 @@ def test_an_executor_that_is_lost_in_a_long_epoch_is_told_while_it_runs() -> Non
     assert looked.wait(10)
     executors.look()
     assert [one.executor for one in lost + executors.take_lost(False)] == ["0"]
+
+
+def test_executors_are_lost_since_a_moment_even_if_spark_lists_the_loss_late() -> None:
+    there, passed = [0, 1, 2], [0]
+    executors = SparkExecutors(
+        lambda: tuple(executor(number, 2) for number in there), clock=lambda: Moment(0, passed[0])
+    )
+    executors.look()
+    there[:] = [1, 2]
+    executors.look()
+    passed[0] = 10
+    begun = Moment(0, 10)
+    threading.Timer(0.2, there.pop).start()  # while it is looked for
+    assert [one.executor for one in executors.lost_since(begun)] == ["2"]
+    assert [one.executor for one in executors.lost_since(Moment(0, 0))] == ["0", "2"]
+
+
+def test_list_is_read_until_the_job_has_ended_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock._engine.spark.executors._FRESH_S", 0.001)
+    looks = threading.Semaphore(0)
+
+    def list_them() -> tuple[ExecutorView, ...]:
+        looks.release()
+        return ()
+
+    executors = SparkExecutors(list_them)
+    executors.watch()
+    for _ in range(3):
+        assert looks.acquire(timeout=10)
+    executors.take_lost(True)
+    watches = [one for one in threading.enumerate() if one.name == "penstock-executors-watch"]
+    for watch in watches:
+        watch.join(10)
+    assert not any(watch.is_alive() for watch in watches)

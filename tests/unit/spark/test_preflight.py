@@ -273,6 +273,16 @@ def test_executors_are_waited_for_and_none_is_refused_with_the_key(caplog: pytes
     assert "The job begins with 1 of 3 executors" in caplog.text
 
 
+def test_log_says_which_hosts_are_looked_at_and_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    keys = {"penstock__spark__executors-timeout": "1 ms", "penstock__spark__executors": "3"}
+    look(FakeContext(Executor("a"), Executor("b")), None, **keys)
+    assert "Waiting for executors: 2 of 3 are there (penstock.spark.executors-timeout = 1 ms)." in caplog.text
+    assert "Looking at 2 hosts before the job begins: a, b." in caplog.text
+    look(FakeContext(*[Executor(f"h{number}") for number in range(7)]))
+    assert "Looking at 7 hosts before the job begins: h0, h1, h2, h3, h4, …." in caplog.text
+
+
 def test_executor_that_is_busy_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     class Busy(Executor):
         def run(self, task: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock._engine.cli.history_command import ended_rows, lost_text
-from penstock._engine.cli.jobs import SILENT, find_row, found, overview
+from penstock._engine.cli.jobs import SILENT, find_row, found, overview, starting_rows
 from penstock._engine.cli.options import (
     job_argument,
     json_option,
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 def list_jobs(place: RestTarget, *, ended_too: bool, check: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
-    shown = rows + (ended_rows(rows) if ended_too and place.address is None else [])
+    shown = rows + (starting_rows() if place.address is None else [])
+    shown += ended_rows(rows) if ended_too and place.address is None else []
     if as_json:
         print_json(shown)
     elif shown:

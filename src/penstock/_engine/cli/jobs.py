@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Seconds until an overview gives a server up, and after which it says whom it waits for.
 _LOOK_S, _QUIET_S = 10.0, 2.0
-SILENT = "UNREACHABLE"
+SILENT, STARTING = "UNREACHABLE", "STARTING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,14 @@ def overview(place: RestTarget) -> list[dict[str, Any]]:
             ]
     rows += silent
     return rows if place.address is not None else rows + _waiting_rows({row["jid"] for row in rows})
+
+
+def starting_rows() -> list[dict[str, Any]]:
+    """Return a row for each job of this user whose program waits for Spark or looks at a cluster; it has no id yet."""
+    return [
+        {"jid": "-", "name": job.name, "state": STARTING, "start-time": job.started_ms, "address": "-"}
+        for job in JobRegistry(default_directory()).starting()
+    ]
 
 
 def _answers(servers: dict[str, Credentials]) -> dict[str, list[dict[str, Any]] | CommandError]:

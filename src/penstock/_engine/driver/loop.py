@@ -20,7 +20,7 @@ from penstock.common.job_status import JobStatus
 from penstock.common.process import tell
 from penstock.common.redaction import hiding, shown_text
 from penstock.common.user_values import error_line
-from penstock.errors import JobExecutionError
+from penstock.errors import EpochInfrastructureError, JobExecutionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,7 +168,10 @@ class JobReports:
             tell(logging.WARNING if instruction.unexpected else logging.INFO, instruction.text, shown=instruction.shown)
             return
         error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
-        _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
+        cause = error.__cause__
+        # Where our code noticed that Spark lost an epoch says nothing.
+        trace = None if isinstance(cause, EpochInfrastructureError) else cause
+        _log.warning("%s: %s", instruction.text, error, exc_info=trace)
 
 
 class Alarms:

@@ -3,6 +3,7 @@
 Two runs may have one job id at the same time, where users set it or have copied a directory of checkpoints.
 
 A driver writes the file of its job once the job has its id, removes it at the job's end, and holds it locked meanwhile.
+Before that, a job that starts has a file with another suffix: its server does not answer yet, and it has no id.
 So a file that is not held belongs to a process that was killed; the next reader removes it. Directory and files are
 the user's alone, because an entry may hold the token that opens the job's address.
 """
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 #: Sets `penstock.rest.registry-dir` in the environment.
 _VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
+#: The suffix of jobs with an id, and of those that start.
+_JOB, _STARTING = ".json", ".starting"
 #: The maximum size of an entry; its longest part is a certificate of some thousand characters.
 _LARGEST = 1 << 20
 
@@ -97,7 +100,7 @@ class JobRegistry:
         The entry becomes visible when it is complete and locked.
         """
         path = self._path(entry)
-        draft = path.with_suffix(".new")
+        draft = path.with_name(f"{path.name}.new")
         try:
             make_private(self._directory)
             draft.unlink(missing_ok=True)  # an existing file of another user would keep its owner
@@ -133,7 +136,8 @@ class JobRegistry:
             self._forget(path)
 
     def _path(self, entry: RegistryEntry) -> Path:
-        return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
+        suffix = _JOB if entry.job_id else _STARTING
+        return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}{suffix}"))
 
     def _forget(self, path: Path) -> None:
         entry, file = self._own.pop(path)
@@ -146,10 +150,14 @@ class JobRegistry:
 
         A process on another machine, with which this one shares the directory, counts as alive.
         """
-        return sorted(self._alive(), key=lambda entry: (entry.started_ms, entry.job_id))
+        return sorted(self._alive(_JOB), key=lambda entry: (entry.started_ms, entry.job_id))
 
-    def _alive(self) -> Iterator[RegistryEntry]:
-        for path in self._directory.glob("*.json"):
+    def starting(self) -> list[RegistryEntry]:
+        """Return the entries of jobs that have no id yet, oldest first; deletes those of dead processes."""
+        return sorted(self._alive(_STARTING), key=lambda entry: (entry.started_ms, entry.name))
+
+    def _alive(self, suffix: str) -> Iterator[RegistryEntry]:
+        for path in self._directory.glob(f"*{suffix}"):
             try:
                 entry = json_decoder(RegistryEntry).decode(_own_bytes(path))
             except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):

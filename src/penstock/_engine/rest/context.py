@@ -258,6 +258,8 @@ class RestContext:
     token: str | None
     #: Asks the process to end.
     shut_down: Callable[[], None]
+    #: Since when there are no executors, in epoch milliseconds; None while there are some.
+    no_executors_since: Callable[[], int | None] = lambda: None
 
     @property
     def slots(self) -> int:

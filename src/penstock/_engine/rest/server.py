@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import secrets
 import selectors
 import socket
 import threading
@@ -29,7 +30,7 @@ from penstock.common.process import at_exit, is_on_terminal, report
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     import uvicorn
 
@@ -83,12 +84,18 @@ class RestServer:
         #: The URL of the server.
         self.address = settings.url(port)
 
-    def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
+    def start(
+        self,
+        slots: int,
+        executors: Callable[[], Sequence[ExecutorView]] | None = None,
+        no_executors_since: Callable[[], int | None] | None = None,
+    ) -> None:
         """Begin to serve on a thread of its own; does nothing if the server is running.
 
         Args:
             slots: Tasks that run in this process at the same time.
             executors: Returns the processes in which tasks run; this process by default.
+            no_executors_since: Returns since when there are none, in epoch milliseconds; None while there are some.
         """
         if self._thread is not None:
             return
@@ -103,6 +110,7 @@ class RestServer:
             codes=self._codes,
             token=self._settings.access.token,
             shut_down=self._do_not_linger,
+            no_executors_since=no_executors_since or (lambda: None),
         )
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
@@ -138,6 +146,16 @@ class RestServer:
         self.jobs.add(control, figures)
         if places is not None:
             self._disposals.add(places)
+
+    @contextlib.contextmanager
+    def starting(self, name: str) -> Generator[None]:
+        """List a job as starting during the block: Spark may take minutes to bring a cluster's executors."""
+        entry = RegistryEntry.of_this_process("", name, self.address, Moment.now().now_ms, run_id=secrets.token_hex(8))
+        self._registry.add(entry)
+        try:
+            yield
+        finally:
+            self._registry.remove(entry)
 
     def job_named(self, job: JobView) -> None:
         """Add a job to the registry of this user's jobs, now that it has its id."""

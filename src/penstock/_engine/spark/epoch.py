@@ -25,6 +25,7 @@ from penstock import __version__
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.homes import ANYWHERE
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import encode
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.retries import retries_of
@@ -35,6 +36,7 @@ from penstock._engine.spark.workers import close_at_exit, closing_tasks, patienc
 from penstock.errors import (
     EpochCancelledError,
     EpochInfrastructureError,
+    ExecutorLostError,
     InternalError,
     SparkGoneError,
     SparkStoppedError,
@@ -203,6 +205,7 @@ class SparkEpochRunner:
             made, anywhere.
         python_path: The entries of sys.path that tasks get.
         check_hosts: Gets the hosts that have answered, and raises what is wrong with one that nobody has looked at.
+        lost_since: Returns the executors that were lost since a moment, which explains a lost epoch.
     """
 
     def __init__(
@@ -211,9 +214,10 @@ class SparkEpochRunner:
         hosts: Callable[[], tuple[str, ...]] | None = None,
         python_path: Sequence[str] = (),
         check_hosts: Callable[[Collection[str]], None] = lambda _: None,
+        lost_since: Callable[[Moment], Sequence[ExecutorLostError]] = lambda _: (),
     ) -> None:
         self._spark, self._python_path = spark, python_path
-        self._check_hosts = check_hosts
+        self._check_hosts, self._lost_since = check_hosts, lost_since
         self._hosts = hosts or (lambda: (ANYWHERE,) * spark.slots)
         self._inlines = not writes_events(spark)
         self._cancelled = threading.Event()
@@ -234,7 +238,7 @@ class SparkEpochRunner:
         if self._cancelled.is_set():
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job continues
             raise EpochCancelledError(plan.checkpoint_id)
-        context = self._spark.session.sparkContext
+        context, begun = self._spark.session.sparkContext, Moment.now()
         dispatches = pack(plan, inline=self._inlines)
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
@@ -247,7 +251,11 @@ class SparkEpochRunner:
             if isinstance(error, PythonException):  # never a user's error: those are rows of the epoch
                 raise worker_error(error, context.pythonExec) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
-            raise _loss(error, context) from None
+            loss = _loss(error, context)
+            if isinstance(loss, EpochInfrastructureError) and (lost := self._lost_since(begun)):
+                _logger.info("What Spark says about the loss: %s", loss.reason)
+                raise EpochInfrastructureError("; ".join(one.what for one in lost)) from None
+            raise loss from None
         outcome = EpochOutcome.of_rows(rows)
         retries = retries_of(context, group, outcome.acks, may_repeat_stages=not is_local(self._spark))
         outcome = replace(outcome, retries=retries)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.gateway.executor_view import SPARK, ExecutorView
 from penstock._engine.plan.homes import ANYWHERE, in_turn
+from penstock._engine.protocol.clocks import Moment
+from penstock._engine.spark.forgotten import watch_of
 from penstock.errors import ExecutorLostError
 
 if TYPE_CHECKING:
@@ -22,8 +24,13 @@ _log = logging.getLogger("penstock")
 
 #: The age in seconds after which the list is read again.
 _FRESH_S: Final = 5.0
+#: After this time in seconds without executors the master of a standalone cluster is asked whether it knows the job.
+_WITHOUT_S: Final = 10.0
 #: The longest wait for a last look at the end of a job.
 _LAST_LOOK_S: Final = 2.0
+#: The longest wait for an executor that has cost an epoch to be listed as lost, and the time between two looks.
+_LATE_S: Final = 1.0
+_PAUSE_S: Final = 0.1
 #: So many lost executors are kept until they are asked for.
 _LOST_KEPT: Final = 100
 #: In what Spark says about executors that it ends itself: idle ones, and those of hosts that go away.
@@ -38,10 +45,16 @@ class SparkExecutors:
     Args:
         list_them: Reads the list from Spark; see `listed`.
         why_gone: Returns what Spark says about the end of an executor, by its id; see `end_of`.
+        ask_master: Called with each look that finds none since a while; see `forgotten`.
+        clock: Returns this moment.
     """
 
     def __init__(
-        self, list_them: Callable[[], tuple[ExecutorView, ...]], why_gone: Callable[[str], str] = lambda _: ""
+        self,
+        list_them: Callable[[], tuple[ExecutorView, ...]],
+        why_gone: Callable[[str], str] = lambda _: "",
+        ask_master: Callable[[], None] | None = None,
+        clock: Callable[[], Moment] = Moment.now,
     ) -> None:
         self._list_them = list_them
         self._lock = threading.Lock()
@@ -49,29 +62,58 @@ class SparkExecutors:
         self._looking = threading.Lock()
         self._known: tuple[ExecutorView, ...] = ()
         self._looked: float | None = None
-        self._why_gone = why_gone
+        self._why_gone, self._ask_master, self._clock = why_gone, ask_master, clock
+        #: The first look that found none; None while there are some.
+        self._none_since: Moment | None = None
+        self._is_over = threading.Event()
         self._lost: deque[ExecutorLostError] = deque(maxlen=_LOST_KEPT)
+        #: The same with their moments, of which none is taken away.
+        self._losses: deque[tuple[Moment, ExecutorLostError]] = deque(maxlen=_LOST_KEPT)
 
     def __call__(self) -> tuple[ExecutorView, ...]:
         """Return the known executors; an old list is read again in the background."""
         now = time.monotonic()
         with self._lock:
-            is_old = self._looked is None or now - self._looked > _FRESH_S
+            is_old = self._looked is None or now - self._looked >= _FRESH_S
             if is_old:
                 self._looked = now
         if is_old and not self._looking.locked():  # Spark may be too slow to be asked again
             threading.Thread(target=self.look, name="penstock-executors", daemon=True).start()
         return self._known
 
+    def watch(self) -> None:
+        """Read the list every few seconds until the job has ended: a job that hangs asks for nothing."""
+        threading.Thread(target=self._watch, name="penstock-executors-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(_FRESH_S):
+            self()
+
+    def none_since(self) -> int | None:
+        """Return since when there are no executors, in epoch milliseconds; None while there are some."""
+        since = self._none_since
+        return None if since is None else since.now_ms
+
     def look(self) -> None:
         """Read the list; the known one stays where Spark has ended, or does not answer."""
         with self._looking, contextlib.suppress(Exception):  # py4j raises what the JVM does
             before, now = self._known, self._list_them()
             self._known = now
+            self._note_none()
             still = {one.id for one in now}
             for one in before:
                 if one.id not in still:
                     self._note_end(one)
+
+    def _note_none(self) -> None:
+        """Note whether there are no executors; if so since a while, let the master be asked."""
+        if self._known:
+            self._none_since = None
+            return
+        now = self._clock()
+        self._none_since = self._none_since or now
+        if self._ask_master is not None and now.since(self._none_since) >= _WITHOUT_S * 1000:
+            self._ask_master()
 
     def take_lost(self, is_over: bool) -> list[ExecutorLostError]:
         """Return the executors that were lost since the last call, as of some seconds ago.
@@ -80,12 +122,22 @@ class SparkExecutors:
             is_over: Whether the job has ended: then the list is read once more, as no later call will tell.
         """
         if is_over:
+            self._is_over.set()
             last = threading.Thread(target=self.look, name="penstock-executors", daemon=True)
             last.start()
             last.join(_LAST_LOOK_S)
         else:
             self()
         return [self._lost.popleft() for _ in range(len(self._lost))]
+
+    def lost_since(self, begun: Moment) -> tuple[ExecutorLostError, ...]:
+        """Return the executors that were lost since a moment, as of now; Spark may list a loss a little late."""
+        end = time.monotonic() + _LATE_S
+        while True:
+            self.look()
+            found = tuple(error for moment, error in list(self._losses) if moment.since(begun) >= 0)
+            if found or time.monotonic() > end or self._is_over.wait(_PAUSE_S):
+                return found
 
     def _note_end(self, executor: ExecutorView) -> None:
         name, reason = executor.id.removeprefix(f"{SPARK}-"), ""
@@ -97,6 +149,7 @@ class SparkExecutors:
         error = ExecutorLostError(name, executor.host, reason)
         _log.warning("%s", error)
         self._lost.append(error)
+        self._losses.append((self._clock(), error))
 
 
 class ClusterSlots:
@@ -144,7 +197,7 @@ def slots_of(spark: SparkHandle, executors: SparkExecutors, fixed: int | None, p
 def executors_of(spark: SparkHandle) -> SparkExecutors:
     """Return the executors of a session on a cluster; their list is read at once."""
     context = spark.session.sparkContext
-    executors = SparkExecutors(lambda: listed(context), lambda executor: end_of(context, executor))
+    executors = SparkExecutors(lambda: listed(context), lambda executor: end_of(context, executor), watch_of(context))
     executors.look()
     return executors
 

@@ -47,6 +47,8 @@ _CLOCK_MS: Final = 60_000
 #: How often the executors are asked until each has answered: a busy one may miss its turn.
 _ROUNDS: Final = 5
 _LOOK_S: Final = 0.1
+#: So many hosts are named in the log.
+_NAMED: Final = 5
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
 _BEFORE: Final = "set PYSPARK_PYTHON in the driver's environment before the session is made"
@@ -96,6 +98,10 @@ def check_cluster(
         problem = f"{key} is not set: set it to a place that all hosts share, such as s3://bucket/checkpoints"
         raise UnsuitableClusterError(master, (problem,))
     wait_for_executors(spark, configuration)
+    hosts = sorted({executor.host for executor in listed(spark.session.sparkContext)})
+    if hosts:  # with dynamic allocation they come for the look
+        named = ", ".join(hosts if len(hosts) <= _NAMED else [*hosts[:_NAMED], "…"])
+        _log.info("Looking at %d host%s before the job begins: %s.", len(hosts), "s"[: len(hosts) != 1], named)
     replies, problems = _looked(spark, _question(graph, configuration, python_path))
     if problems:
         raise UnsuitableClusterError(master, tuple(problems))
@@ -192,6 +198,10 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
     wanted, patience = configuration.get(EXECUTORS), configuration.get(EXECUTORS_TIMEOUT)
+    if (count := len(listed(context))) < wanted:
+        _log.info(
+            "Waiting for executors: %d of %d are there (%s = %s).", count, wanted, EXECUTORS_TIMEOUT.key, patience
+        )
     pause, end = threading.Event(), time.monotonic() + patience.to_millis() / 1000
     while (count := len(listed(context))) < wanted and time.monotonic() < end:
         pause.wait(_LOOK_S)

@@ -95,7 +95,7 @@ def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) 
 
 
 @pytest.mark.behaviour(4, 169)
-def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
+def test_lost_epoch_runs_again_at_once_without_a_restart(name: str, caplog: pytest.LogCaptureFixture) -> None:
     lost = EpochInfrastructureError("executor 3 is gone")
     world = World(numbers_job(name), trouble={1: lost, 2: lost})
     driver, seen = run(name, world)
@@ -103,6 +103,8 @@ def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
     assert driver.progress.restarts == 0
     assert [(one.checkpoint_id, one.attempt) for one in of(do.RunEpoch, seen)[:3]] == [(2, 1), (2, 2), (2, 3)]
     assert "RESTARTING" not in statuses(seen)
+    assert "runs again, attempt 2" in caplog.text
+    assert "Traceback" not in caplog.text  # where our code learnt of the loss says nothing
 
 
 def test_storage_that_is_away_when_dispatches_are_stored_costs_the_epoch_and_no_restart(name: str) -> None:

@@ -58,6 +58,13 @@ class DashboardConfiguration(msgspec.Struct, rename="kebab"):
     penstock: PenstockVersion
 
 
+class ClusterProgress(PenstockVersion):
+    """Penstock's own members of the cluster."""
+
+    #: In epoch milliseconds; None while there are executors.
+    no_executors_since: int | None = None
+
+
 class ClusterOverview(msgspec.Struct, rename="kebab"):
     """Counts of jobs and slots."""
 
@@ -70,7 +77,7 @@ class ClusterOverview(msgspec.Struct, rename="kebab"):
     jobs_failed: int
     flink_version: str
     flink_commit: str
-    penstock: PenstockVersion
+    penstock: ClusterProgress
 
 
 class ConfigurationEntry(msgspec.Struct):
@@ -152,17 +159,19 @@ def overview(request: HandlerRequest) -> ClusterOverview:
     """The numbers of jobs by state, and of tasks that can run at once."""
     statuses = [control.view.status for control in request.context.jobs.all()]
     running = sum(not status.is_terminal_state() for status in statuses)
+    executors = request.context.executors()  # once, so that all figures are of the same moment
+    slots = sum(one.slots for one in executors)
     return ClusterOverview(
-        taskmanagers=len(request.context.executors()),
-        slots_total=request.context.slots,
-        slots_available=0 if running else request.context.slots,
+        taskmanagers=len(executors),
+        slots_total=slots,
+        slots_available=0 if running else slots,
         jobs_running=running,
         jobs_finished=statuses.count(JobStatus.FINISHED),
         jobs_cancelled=statuses.count(JobStatus.CANCELED),
         jobs_failed=statuses.count(JobStatus.FAILED),
         flink_version=FLINK_VERSION,
         flink_commit=_FLINK_COMMIT,
-        penstock=PenstockVersion(__version__),
+        penstock=ClusterProgress(__version__, request.context.no_executors_since()),
     )
 
 

@@ -18,8 +18,9 @@ const VIEWS = { graph, metrics, checkpoints, exceptions, log, configuration };
 /** All tabs are loaded each time: when the driver is gone, each of them still shows what it said last. */
 export async function load(api, { job: id, tab, vertex }) {
   const path = `/jobs/${id}`;
-  const [job, history, settings, failures, logged] = await Promise.all([
+  const [job, cluster, history, settings, failures, logged] = await Promise.all([
     api.get(path),
+    isHistory() ? null : api.get("/overview"),
     api.find(`${path}/checkpoints`),
     api.find(`${path}/checkpoints/config`),
     api.get(`${path}/exceptions`),
@@ -28,7 +29,7 @@ export async function load(api, { job: id, tab, vertex }) {
   const [vertices, keys] = await Promise.all([graph.load(api, job), configuration.load(api, job)]);
   const chosen = vertices.some((one) => one.id === vertex) ? await graph.loadVertex(api, job, vertex) : null;
   const of = tab === "metrics" && chosen ? vertex : null;
-  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, lines: logged?.lines ?? [], metrics: await metrics.load(api, job, of) };
+  return { job, cluster, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, lines: logged?.lines ?? [], metrics: await metrics.load(api, job, of) };
 }
 
 /** The same where the driver does not answer since a moment: that the job runs is not known then. */
@@ -62,6 +63,7 @@ export function view(data, route, api, redraw) {
     ),
     figures(data, state),
     job.penstock.lost && loss(job.penstock.lost),
+    !isOver(state) && !job.penstock.lost && idle(data.cluster),
     actions.notices(job),
     h(
       "nav",
@@ -97,6 +99,12 @@ function loss({ since, host, pid, is_gone: isGone, was_resumed: wasResumed, chec
       !wasResumed && !command && " No checkpoint of it stayed: its program starts it anew.",
     ),
   );
+}
+
+/** Since when the cluster runs nothing. */
+function idle(cluster) {
+  const since = cluster?.penstock.no_executors_since;
+  return since && h("p", { class: "notice", key: "idle" }, `No executors since ${time(since)}: the job's tasks wait for the cluster.`);
 }
 
 const failures = ({ failures: { entries, truncated } }) => `${entries.length}${truncated ? "+" : ""}`;
