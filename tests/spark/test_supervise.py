@@ -80,12 +80,13 @@ def test_unit_of_the_documentation_stops_with_a_savepoint_in_time_and_goes_on_th
     environment = {**java_environment(tmp_path), **places, "PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL": "300ms"}
     _, run, *words = unit.command
 
-    def start(*options: str) -> subprocess.Popen[str]:
+    def start(*options: str, **variables: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-P", "-m", "penstock", run, *options, *words]
         piped = {"stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **piped)
+        env = {**environment, **variables}
+        return subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **piped)
 
-    with start() as process:
+    with start(PENSTOCK_ALLOW_FIRST_START="true") as process:
         try:
             wait_for(tmp_path, "checkpoints/*/chk-[3-9]/_metadata", 1)
             begin = time.monotonic()
