@@ -398,13 +398,11 @@ class ExecutorLostError(JobRunError):
     host: str  #: where it was
     reason: str  #: what Spark said
 
-    @property
-    def what(self) -> str:
-        """Which executor is lost, and why."""
-        return f"executor {self.executor} on {self.host} is lost ({self.reason or 'Spark does not say why'})"
-
     def __str__(self) -> str:
-        return f"{self.what}; its tasks run elsewhere, where its subtasks restore their state"
+        return (
+            f"executor {self.executor} on {self.host} is lost ({self.reason or 'Spark does not say why'}); its tasks "
+            "run elsewhere, where its subtasks restore their state"
+        )
 
 
 @declared

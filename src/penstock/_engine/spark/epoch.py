@@ -254,7 +254,7 @@ class SparkEpochRunner:
             loss = _loss(error, context)
             if isinstance(loss, EpochInfrastructureError) and (lost := self._lost_since(begun)):
                 _logger.info("What Spark says about the loss: %s", loss.reason)
-                raise EpochInfrastructureError("; ".join(one.what for one in lost)) from None
+                raise EpochInfrastructureError("; ".join(map(str, lost))) from None
             raise loss from None
         outcome = EpochOutcome.of_rows(rows)
         retries = retries_of(context, group, outcome.acks, may_repeat_stages=not is_local(self._spark))
