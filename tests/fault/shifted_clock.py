@@ -26,7 +26,7 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimi
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.testing.in_process import InProcessEpochRunner
 
-RECORDS, PER_SECOND, SHIFTED_AT = 20, 20, 6
+RECORDS, PER_SECOND, SHIFTED_AT = 60, 20, 6
 _time_ns, _time = time.time_ns, time.time
 _shift_s = 0
 

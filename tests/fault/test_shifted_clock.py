@@ -31,7 +31,7 @@ def test_real_driver_keeps_its_pace_when_the_clock_of_its_process_is_set(
     gaps, status, runtime_ms, log, numbers = json.loads(done.stdout)
     assert status == "FINISHED"
     assert numbers == list(range(RECORDS))
-    assert len(gaps) > 1
+    assert len(gaps) > 2
     assert max(gaps) < LATEST_MS
     assert 0 <= runtime_ms < 50_000
     [line] = log
