@@ -1,6 +1,6 @@
-"""JSON in files and in Kafka, beside programs that read and write texts and call ``json``: processor time of a record.
+"""JSON in files, beside programs that read and write texts and call ``json``: processor time of a record.
 
-    python benchmarks/json_jobs.py [pairs] [kafka]
+    python benchmarks/json_jobs.py [pairs]
 
 Whole jobs run in this process without Spark: source, chain, checkpoints and sink of the real driver at parallelism 1.
 A record has five fields. Each figure is a slope, the difference of two sizes by the difference of their records, so it
@@ -18,32 +18,16 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(PROJECT / "benchmarks" / "programs"), str(PROJECT)]
+sys.path[:0] = [str(Path(__file__).resolve().parent / "programs")]
 
-from confluent_kafka import Producer  # noqa: E402
-from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 from jobs import seconds_in_process  # noqa: E402
 from penstock_programs import Tally  # noqa: E402 - behind the path
-from tests.services.kafka import KafkaServer  # noqa: E402
 
-from penstock.common import Configuration, Encoder, SerializationSchema, SimpleStringSchema, Types, WatermarkStrategy  # noqa: E402
+from penstock.common import Configuration, Encoder, Types, WatermarkStrategy  # noqa: E402
 from penstock.datastream import DataStream, StreamExecutionEnvironment  # noqa: E402
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat  # noqa: E402
-from penstock.datastream.connectors.kafka import (  # noqa: E402
-    DeliveryGuarantee,
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
 from penstock.datastream.connectors.number_seq import NumberSequenceSource  # noqa: E402
-from penstock.datastream.formats.json import (  # noqa: E402
-    JsonLinesEncoder,
-    JsonLinesFormat,
-    JsonRowDeserializationSchema,
-    JsonRowSerializationSchema,
-)
+from penstock.datastream.formats.json import JsonLinesEncoder, JsonLinesFormat  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,27 +67,29 @@ def _lines(env: StreamExecutionEnvironment, records: int, lines: Any) -> DataStr
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "lines")
 
 
-def _sum(stream: DataStream, place: Path) -> None:
+def add_up(stream: DataStream, place: Path) -> None:
+    """Let a stream of numbers end in the sink that adds them up."""
     stream.sink_to(Tally(str(place)))
 
 
 def read_texts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Read by hand."""
     texts = _lines(env, records, StreamFormat.text_line_format())
-    _sum(texts.map(json.loads).map(lambda record: record["id"]), place)
+    add_up(texts.map(json.loads).map(lambda record: record["id"]), place)
 
 
 def read_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Read rows of a type."""
-    _sum(_lines(env, records, JsonLinesFormat(type_info=ROW)).map(lambda row: row[0]), place)
+    add_up(_lines(env, records, JsonLinesFormat(type_info=ROW)).map(lambda row: row[0]), place)
 
 
 def read_dicts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Read dicts."""
-    _sum(_lines(env, records, JsonLinesFormat()).map(lambda record: record["id"]), place)
+    add_up(_lines(env, records, JsonLinesFormat()).map(lambda record: record["id"]), place)
 
 
-def _numbers(env: StreamExecutionEnvironment, records: int) -> DataStream:
+def numbers(env: StreamExecutionEnvironment, records: int) -> DataStream:
+    """Return the numbers of records."""
     source = NumberSequenceSource(0, records - 1)
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
@@ -114,28 +100,28 @@ def _written(stream: DataStream, encoder: Encoder, place: Path) -> None:
 
 def write_texts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Write by hand."""
-    texts = _numbers(env, records).map(dict_of).map(json.dumps)
+    texts = numbers(env, records).map(dict_of).map(json.dumps)
     _written(texts, Encoder.simple_string_encoder(), place)
 
 
 def only_dicts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Make what `write_texts` writes."""
-    _sum(_numbers(env, records).map(dict_of).map(lambda record: record["id"]), place)
+    add_up(numbers(env, records).map(dict_of).map(lambda record: record["id"]), place)
 
 
 def write_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Write rows of a type."""
-    _written(_numbers(env, records).map(fields_of, ROW), JsonLinesEncoder(ROW), place)
+    _written(numbers(env, records).map(fields_of, ROW), JsonLinesEncoder(ROW), place)
 
 
 def only_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Make what `write_rows` writes."""
-    _sum(_numbers(env, records).map(fields_of, ROW).map(lambda row: row[0]), place)
+    add_up(numbers(env, records).map(fields_of, ROW).map(lambda row: row[0]), place)
 
 
 def write_dicts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Write dicts."""
-    _written(_numbers(env, records).map(dict_of), JsonLinesEncoder(), place)
+    _written(numbers(env, records).map(dict_of), JsonLinesEncoder(), place)
 
 
 def texts_to_texts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
@@ -147,90 +133,6 @@ def texts_to_texts(env: StreamExecutionEnvironment, records: int, place: Path) -
 def rows_to_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
     """Read and write rows of a type."""
     _written(_lines(env, records, JsonLinesFormat(type_info=ROW)), JsonLinesEncoder(ROW), place)
-
-
-# --------------------------------------------------------------------------------------------------------------- Kafka
-
-
-class Known(SerializationSchema):
-    """Writes the same value for each record."""
-
-    def __init__(self) -> None:
-        self.value = json.dumps(dict_of(100_000)).encode()
-
-    def serialize(self, value: Any) -> bytes:
-        return self.value
-
-
-class Topics:
-    """Jobs that read from a topic and write into one.
-
-    Args:
-        servers: The address of a broker.
-    """
-
-    def __init__(self, servers: str) -> None:
-        self.servers = servers
-        self._admin = AdminClient({"bootstrap.servers": servers})
-        self._written = 0
-
-    def fill(self, records: int) -> None:
-        """Make the topic that jobs of so many records read."""
-        name = self._topic(f"read-{records}")
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": "20"})
-        for number in range(records):
-            producer.produce(name, json.dumps(dict_of(number)).encode())
-            if number % 10_000 == 0:
-                producer.flush()
-        producer.flush()
-
-    def _topic(self, name: str) -> str:
-        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-        return name
-
-    def _values(self, env: StreamExecutionEnvironment, records: int, schema: Any) -> DataStream:
-        source = KafkaSource.builder().set_bootstrap_servers(self.servers).set_topics(f"read-{records}")
-        source = source.set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        source = source.set_bounded(KafkaOffsetsInitializer.latest()).set_value_only_deserializer(schema)
-        return env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "values")
-
-    def _into_topic(self, stream: DataStream, schema: Any) -> None:
-        self._written += 1
-        records = KafkaRecordSerializationSchema.builder().set_topic(self._topic(f"written-{self._written}"))
-        sink = KafkaSink.builder().set_bootstrap_servers(self.servers)
-        sink = sink.set_record_serializer(records.set_value_serialization_schema(schema).build())
-        stream.sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build())
-
-    def read_texts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Read by hand."""
-        texts = self._values(env, records, SimpleStringSchema())
-        _sum(texts.map(json.loads).map(lambda record: record["id"]), place)
-
-    def read_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Read rows of a type."""
-        schema = JsonRowDeserializationSchema.builder().type_info(ROW).build()
-        _sum(self._values(env, records, schema).map(lambda row: row[0]), place)
-
-    def read_nothing(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Read texts, and look into none."""
-        _sum(self._values(env, records, SimpleStringSchema()).map(len), place)
-
-    def write_texts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Write by hand."""
-        self._into_topic(_numbers(env, records).map(dict_of).map(json.dumps), SimpleStringSchema())
-
-    def write_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Write rows of a type."""
-        schema = JsonRowSerializationSchema.builder().with_type_info(ROW).build()
-        self._into_topic(_numbers(env, records).map(fields_of, ROW), schema)
-
-    def only_dicts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Make what `write_texts` writes, and write as many values that are known."""
-        self._into_topic(_numbers(env, records).map(dict_of), Known())
-
-    def only_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Make what `write_rows` writes, and write as many values that are known."""
-        self._into_topic(_numbers(env, records).map(fields_of, ROW), Known())
 
 
 # ------------------------------------------------------------------------------------------------------------- figures
@@ -262,23 +164,8 @@ def compare(title: str, own: Job, ours: Job, pairs: int, floors: tuple[Job, Job]
     print(line, flush=True)
 
 
-def of_kafka(pairs: int) -> None:
-    """Print the figures of Kafka."""
-    server = KafkaServer()
-    server.start()
-    try:
-        topics = Topics(server.bootstrap)
-        topics.fill(SMALL)
-        topics.fill(LARGE)
-        read, written = (topics.read_nothing, topics.read_nothing), (topics.only_dicts, topics.only_rows)
-        compare("Values read as rows", topics.read_texts, topics.read_rows, pairs, read)
-        compare("Rows written as values", topics.write_texts, topics.write_rows, pairs, written)
-    finally:
-        server.kill()
-
-
-def of_files(pairs: int) -> None:
-    """Print the figures of files."""
+def main(pairs: int) -> None:
+    """Print the figures."""
     compare("Lines read as rows", read_texts, read_rows, pairs)
     compare("Lines read as dicts", read_texts, read_dicts, pairs)
     compare("Rows written as lines", write_texts, write_rows, pairs, (only_dicts, only_rows))
@@ -287,5 +174,4 @@ def of_files(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    given = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-    of_kafka(given) if "kafka" in sys.argv else of_files(given)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 9)
