@@ -98,7 +98,7 @@ class BareJob:
 
     def __init__(self, session: SparkSession, levels: int) -> None:
         self._session, self._levels = session, levels
-        self._prepared = self._levels_of(_answers, ANSWERS)
+        self._prepared = self._levels_of(answers, ANSWERS)
 
     def run(self) -> tuple[float, float, float]:
         """Run it both ways; return the seconds of the whole and of its building, and those of the prepared one."""
@@ -128,10 +128,6 @@ def _two_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
-
-
-def _answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from answers(batches)
 
 
 class PairedRunner(SparkEpochRunner):

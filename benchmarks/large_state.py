@@ -32,7 +32,7 @@ sys.path.append(str(PROJECT))
 
 from figures import Figures  # noqa: E402 - behind the path
 from tests.endurance.program_notes import ask, largest, processes, size_of  # noqa: E402
-from tests.fault.processes import Watched, descendants  # noqa: E402
+from tests.fault.processes import kill  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
 from penstock.common import Configuration, Row, Types, WatermarkStrategy  # noqa: E402
@@ -128,10 +128,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        below = Watched(descendants(self._program.pid))
-        self._program.kill()
-        self._program.wait()
-        below.still_alive_after(END_S)
+        kill(self._program, END_S)
 
     def until(self, records: int = 0, epochs: int = 0) -> None:
         """Wait until the source has given so many records in this process, and so many epochs have ended."""

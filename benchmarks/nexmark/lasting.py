@@ -39,7 +39,7 @@ from tests.endurance.program_notes import (  # noqa: E402
     processes,
     size_of,
 )
-from tests.fault.processes import Watched, descendants  # noqa: E402
+from tests.fault.processes import kill  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
 LOOK_S, END_S = 5, 20
@@ -72,10 +72,7 @@ def watch(query: str, seconds: float, notes: Path, memory: str) -> list[Look]:
                         add_live_heap(looks[-1])
                         heaps += 1
         finally:
-            below = Watched(descendants(program.pid))
-            program.kill()
-            program.wait()
-            below.still_alive_after(END_S)
+            kill(program, END_S)
     notes.write_text("".join(json.dumps(look) + "\n" for look in looks))
     return looks
 

@@ -136,7 +136,7 @@ def mb_per_hour(points: Sequence[tuple[float, float]]) -> float:
 
 def live_heap(look: Look) -> float | None:
     """Return the MB of what lives in the heap of the JVM, where it was noted."""
-    return next((one["live_kib"] * 1024 / 1e6 for one in look["processes"] if "live_kib" in one), None)
+    return next((_mb(one, "live_kib") for one in look["processes"] if "live_kib" in one), None)
 
 
 def growth_of_processes(looks: Sequence[Look], kind: str) -> float | None:

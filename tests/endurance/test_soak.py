@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,13 +23,15 @@ from tests.endurance import soak_report
 from tests.endurance.program_notes import Look, add_live_heap, ask, processes, size_of
 from tests.endurance.soak_events import PARTITIONS, events, truth
 from tests.fault.job import published
-from tests.fault.processes import Watched, descendants
+from tests.fault.processes import kill
 from tests.kafka.conftest import Topics, need_kafka
-from tests.services.kafka import KafkaServer
+from tests.services.kafka import new_server as new_broker
 from tests.services.process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.services.kafka import KafkaServer
 
 pytestmark = [
     pytest.mark.endurance,
@@ -62,11 +63,8 @@ BARS = {
 @pytest.fixture
 def broker() -> Iterator[KafkaServer]:
     need_kafka()
-    server = KafkaServer()
-    server.start()
-    yield server
-    server.kill()
-    shutil.rmtree(server.place)
+    with new_broker() as server:
+        yield server
 
 
 @pytest.fixture
@@ -122,10 +120,8 @@ class Soak:
                     self._look(process.pid, time.monotonic() - began, list(durations.values()))
                 assert self._newest() > before or time.monotonic() < began + PATIENCE_S, self._log()
         finally:
-            watched = Watched(descendants(process.pid))
-            process.kill()
-            process.wait()
-        assert watched.still_alive_after(END_S) == []
+            left = kill(process, END_S)
+        assert left == []
 
     def _started(self, port: int) -> subprocess.Popen[bytes]:
         path = f"{ROOT}:{ROOT / 'src'}"

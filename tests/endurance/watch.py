@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
+from tests.endurance.program_notes import memory_kib
+from tests.fault.processes import descendants
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +68,12 @@ def sample(checkpoint: int, checkpoints: Path) -> Sample:
     )
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they started."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        fields = _read(int(entry.name), "stat").rpartition(b")")[2].split()
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = [pid]
-    for each in found:
-        found.extend(children.get(each, ()))
-    return found[1:]
-
-
 def private_mib(pid: int) -> int:
     """Return the memory that would be free if a process ended; 0 for one that has."""
-    lines = _read(pid, "smaps_rollup").decode().splitlines()[1:]
-    sizes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
-    return (sizes.get("Private_Clean", 0) + sizes.get("Private_Dirty", 0)) >> 10
+    try:
+        return memory_kib(pid)["private_kib"] >> 10
+    except OSError:  # it has just ended
+        return 0
 
 
 def descriptors(pid: int) -> int:

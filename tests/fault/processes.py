@@ -7,6 +7,10 @@ import os
 import select
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def descendants(pid: int) -> list[int]:
@@ -43,3 +47,11 @@ class Watched:
                 os.close(descriptor)
                 del self._alive[descriptor]
         return list(self._alive.values())
+
+
+def kill(program: subprocess.Popen[Any], seconds: float) -> list[int]:
+    """Kill a program alone, and return which of the processes that it has started still live after a time."""
+    watched = Watched(descendants(program.pid))
+    program.kill()
+    program.wait()
+    return watched.still_alive_after(seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -37,11 +36,8 @@ def server() -> Iterator[service.SharedServer]:
 def own_server() -> Iterator[service.KafkaServer]:
     """A broker that a test may stop and kill."""
     need_kafka()
-    server = service.KafkaServer()
-    server.start()
-    yield server
-    server.kill()
-    shutil.rmtree(server.place)
+    with service.new_server() as server:
+        yield server
 
 
 class Topics:

@@ -159,6 +159,18 @@ class KafkaServer:
         self.process.end()
 
 
+@contextlib.contextmanager
+def new_server() -> Generator[KafkaServer]:
+    """Start a broker of its own, and remove it with its directory."""
+    server = KafkaServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(server.place)
+
+
 def _certificate(place: Path) -> Path:
     """Make a key and a certificate of its own for loopback, and return the file with both."""
     key, certificate, both = place / "key.pem", place / "certificate.pem", place / "server.pem"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,11 +22,12 @@ from tests.fault.processes import Watched, descendants
 from tests.kafka.conftest import Topics, need_kafka
 from tests.kafka.job import PARTITIONS, Route
 from tests.postgres.conftest import new_server
-from tests.services.kafka import KafkaServer
+from tests.services.kafka import new_server as new_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.services.kafka import KafkaServer
     from tests.services.postgres import PostgresServer
 
 pytestmark = [
@@ -50,11 +50,8 @@ LIFE_S = 1.0
 @pytest.fixture
 def broker() -> Iterator[KafkaServer]:
     need_kafka()
-    server = KafkaServer()
-    server.start()
-    yield server
-    server.kill()
-    shutil.rmtree(server.place)
+    with new_broker() as server:
+        yield server
 
 
 @pytest.fixture
