@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 def list_jobs(place: RestTarget, *, ended_too: bool, check: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
-    shown = rows + (starting_rows() if place.address is None else [])
-    shown += ended_rows(rows) if ended_too and place.address is None else []
+    shown = list(rows)
+    if place.address is None:
+        shown += starting_rows() + (ended_rows(rows) if ended_too else [])
     if as_json:
         print_json(shown)
     elif shown:

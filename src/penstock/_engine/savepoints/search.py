@@ -129,10 +129,11 @@ class StagedNeeds:
     def _add_chain(self, chain: JobChain) -> None:
         """Note the files that a job needs, or that they are not known."""
         self.unclear += _unreadable(chain)
+        newest = chain.newest
         for entry in chain.living:
             # What a takeover or an end knows of the commits of its parent counts only while it is the newest entry:
             # a parent that somebody else can start from is looked at itself.
-            if entry.snapshot is not None or entry is chain.newest:
+            if entry.snapshot is not None or entry is newest:
                 self._needed += _opaque(entry)
         for place in chain.start():
             try:

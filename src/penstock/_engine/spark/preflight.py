@@ -198,13 +198,13 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
     wanted, patience = configuration.get(EXECUTORS), configuration.get(EXECUTORS_TIMEOUT)
-    if (count := len(listed(context))) < wanted:
-        _log.info(
-            "Waiting for executors: %d of %d are there (%s = %s).", count, wanted, EXECUTORS_TIMEOUT.key, patience
-        )
-    pause, end = threading.Event(), time.monotonic() + patience.to_millis() / 1000
-    while (count := len(listed(context))) < wanted and time.monotonic() < end:
+    pause, end, count = threading.Event(), time.monotonic() + patience.to_millis() / 1000, len(listed(context))
+    if count < wanted:
+        text = "Waiting for executors: %d of %d are there (%s = %s)."
+        _log.info(text, count, wanted, EXECUTORS_TIMEOUT.key, patience)
+    while count < wanted and time.monotonic() < end:
         pause.wait(_LOOK_S)
+        count = len(listed(context))
     if not count:
         problem = (
             f"no executor has come within {EXECUTORS_TIMEOUT.key} = {patience}: the cluster may have no "
