@@ -187,6 +187,14 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/cluster/test_cut.py"],
         {"PENSTOCK_TEST_CUT": str(CUT_S)},
     )
+    yarn = Case(
+        "yarn",
+        "on YARN, with isolated hosts and S3: executors, hosts, a NodeManager, the ApplicationMaster, the application "
+        "and the driver are killed; a rescale: exact, and told",
+        [*pytest, "tests/cluster/test_yarn.py"],
+        {"PENSTOCK_TEST_YARN": "1"},
+        CLUSTER_LIMIT_S,
+    )
     submitted = Case(
         "cluster-demo",
         "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of an undisturbed run",
@@ -406,6 +414,7 @@ def cases(seed: int) -> list[Case]:
         cluster,
         churn,
         cut,
+        yarn,
         submitted,
         batch_tasks,
         matrix,

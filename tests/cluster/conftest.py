@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from tests.cluster.standalone import Standalone
 from tests.services.s3 import S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
+
+    from tests.cluster.hosts import Cluster
 
 
 @dataclass
@@ -73,7 +76,13 @@ def cluster() -> Iterator[Standalone]:
 
 @pytest.fixture(scope="session")
 def driver(cluster: Standalone) -> Iterator[Driver]:
-    """A driver with a session on the cluster; its temporary directory is of its own host."""
+    with driving(cluster) as driver:
+        yield driver
+
+
+@contextlib.contextmanager
+def driving(cluster: Cluster) -> Generator[Driver]:
+    """Have a driver with a session on a cluster; its temporary directory is of its own host."""
     place = cluster.own / "programs"
     place.mkdir()
     variables = {

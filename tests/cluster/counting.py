@@ -1,6 +1,6 @@
 """A job on a cluster that counts numbers by key, and shows how far it is.
 
-Usage: counting.py CHECKPOINTS OUT NOTES [TOTAL]
+Usage: counting.py CHECKPOINTS OUT NOTES TOTAL [PARALLELISM]
 
 Each record of the output is ``key,count``: a lost record or a repeated one leaves a gap or a double. NOTES is a
 directory that all hosts share; tasks leave a file there for each slot that they run in, and for each thousand numbers.
@@ -101,7 +101,7 @@ class HeldSource(NumberSequenceSource):
         return HeldReader(reader_context, self._last, self._notes)
 
 
-def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
+def main(checkpoints: str, out: str, notes: Path, total: int, parallelism: int = PARALLELISM) -> dict[str, Any]:
     share = -(-total // PARALLELISM)
 
     def note(number: int) -> int:
@@ -124,7 +124,7 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
         "restart-strategy.type": "none",
     }
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
-    env.set_parallelism(PARALLELISM)
+    env.set_parallelism(parallelism)
     numbers = env.from_source(HeldSource(total, notes), WatermarkStrategy.no_watermarks(), "numbers")
     counted = numbers.map(note).key_by(lambda number: number % KEYS).process(Count())
     sink = FileSink.for_row_format(out, Encoder.simple_string_encoder())
@@ -137,6 +137,7 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
         "restored_bytes": view.restored_bytes,
         "epochs": view.progress.epochs,
         "running_ms": view.running_ms,
+        "subtasks": [len(vertex) for vertex in view.subtasks],
         "moves": sum(subtask.moves for vertex in view.subtasks for subtask in vertex),
         "failures": [(failure.reason, failure.counted) for failure in view.failures],
     }
@@ -145,4 +146,4 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    result = main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    result = main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *map(int, sys.argv[4:]))

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.cluster.standalone import counts_of, expected_counts, lines_in
+from tests.cluster.counts import counts_of, expected_counts, lines_in
 from tests.fault.processes import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.cluster.standalone import Standalone
+    from tests.cluster.hosts import Cluster
     from tests.services.s3 import S3Server
 
 COUNTING = Path(__file__).with_name("counting.py")
@@ -35,13 +35,13 @@ class Life:
         server: Has its checkpoints and its output.
         name: Of its bucket and its directory.
         total: The numbers that it counts.
-        settings: Of its Spark session.
+        settings: Of its Spark sessions.
         supervised: Whether `penstock run --supervise` starts its drivers, one after the other.
     """
 
     def __init__(
         self,
-        cluster: Standalone,
+        cluster: Cluster,
         server: S3Server,
         name: str,
         total: int,
@@ -56,13 +56,20 @@ class Life:
         self._run = [sys.executable, *(("-m", "penstock", "run", "--supervise") if supervised else ())]
         self._configuration = cluster.shared / f"{name}-conf"
         self._configuration.mkdir()
-        defaults = (Path(cluster.environment()["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
-        defaults += "".join(f"{key} {value}\n" for key, value in (settings or {}).items())
-        (self._configuration / "spark-defaults.conf").write_text(defaults)
+        self._settings = dict(settings or {})
         self.start()
 
-    def start(self) -> None:
-        """Start the driver; it goes on from the newest checkpoint."""
+    def start(self, *, parallelism: int | None = None, executors: int | None = None) -> None:
+        """Start the driver; it goes on from the newest checkpoint.
+
+        Args:
+            parallelism: Of the job, by default as the program has it.
+            executors: How many it asks for, by default as the cluster's configuration says.
+        """
+        more = {} if executors is None else {"spark.executor.instances": str(executors)}
+        defaults = (Path(self.cluster.environment()["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
+        defaults += "".join(f"{key} {value}\n" for key, value in (self._settings | more).items())
+        (self._configuration / "spark-defaults.conf").write_text(defaults)
         variables = {
             **self.cluster.environment(),
             **self._server.penstock_variables,
@@ -73,6 +80,7 @@ class Life:
         }
         around = self.cluster.driver_spot.around
         arguments = [f"{self._bucket}/checkpoints", f"{self._bucket}/out", self.notes, str(self._total)]
+        arguments += [] if parallelism is None else [str(parallelism)]
         with (self.cluster.shared / f"{self._name}.log").open("ab") as log:
             self.driver = subprocess.Popen(
                 # It ends with the tests.

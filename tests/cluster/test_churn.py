@@ -153,7 +153,7 @@ def test_decommissioned_host_hands_its_work_over_and_is_no_failure(hosts: Standa
         leaving = hosts.hosts[0]
         hosts.add_host()
         hosts.wait_for(3)
-        leaving.decommission()
+        hosts.decommission(leaving)
         life.wait_for("the end of its executor", lambda: not leaving.executors())
         hosts.lose_host(leaving)
         life.run_without_pauses()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.cluster.standalone import counts_of, expected_counts, lines_in
+from tests.cluster.counts import counts_of, expected_counts, lines_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.conftest import Driver
+    from tests.cluster.hosts import Cluster
     from tests.cluster.standalone import Standalone
     from tests.services.s3 import S3Server
 
@@ -106,7 +107,7 @@ def await_note(note: Path, running: object) -> None:
 
 
 def job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path(
-    cluster: Standalone, driver: Driver, server: S3Server
+    cluster: Cluster, driver: Driver, server: S3Server
 ) -> None:
     lines = cluster.own / "lines.txt"
     lines.write_text("one\ntwo\n")
@@ -120,7 +121,7 @@ def job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_pat
 
 
 def job_without_a_checkpoint_directory_is_refused_with_the_key(
-    cluster: Standalone, driver: Driver, server: S3Server
+    cluster: Cluster, driver: Driver, server: S3Server
 ) -> None:
     ended = driver.run(COPYING, cluster.shared, cluster.shared / "never")
     assert ended.error == "UnsuitableClusterError"
@@ -130,7 +131,7 @@ def job_without_a_checkpoint_directory_is_refused_with_the_key(
 
 
 def credentials_in_the_drivers_environment_alone_are_found_at_the_start(
-    cluster: Standalone, driver: Driver, server: S3Server
+    cluster: Cluster, driver: Driver, server: S3Server
 ) -> None:
     bucket = server.make_bucket("unreached")
     ended = driver.run(
@@ -144,7 +145,7 @@ def credentials_in_the_drivers_environment_alone_are_found_at_the_start(
 
 
 def modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share(
-    cluster: Standalone, driver: Driver, server: S3Server
+    cluster: Cluster, driver: Driver, server: S3Server
 ) -> None:
     library, numbers = cluster.own / "library", cluster.shared / "numbers.txt"
     (library / "tariffs").mkdir(parents=True)
@@ -160,7 +161,7 @@ def modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_place
 
 
 def module_that_hosts_lack_is_named_with_the_ways_to_ship_it(
-    cluster: Standalone, driver: Driver, server: S3Server
+    cluster: Cluster, driver: Driver, server: S3Server
 ) -> None:
     hidden = cluster.own / "site-packages"  # what is installed is not shipped
     hidden.mkdir()
@@ -173,7 +174,7 @@ def module_that_hosts_lack_is_named_with_the_ways_to_ship_it(
     assert "spark.archives" in ended.text
 
 
-def doctor_looks_at_the_hosts_without_a_job(cluster: Standalone, driver: Driver, server: S3Server) -> None:
+def doctor_looks_at_the_hosts_without_a_job(cluster: Cluster, driver: Driver, server: S3Server) -> None:
     shared, own = (driver.run(LOOKING, cluster.url, place / "doctor").result for place in (cluster.shared, cluster.own))
     assert [row["verdict"] for row in shared if row["subject"].startswith("Host host-")] == ["ok", "ok"]
     (problem,) = (row for row in own if row["subject"] == "Cluster")
@@ -181,20 +182,20 @@ def doctor_looks_at_the_hosts_without_a_job(cluster: Standalone, driver: Driver,
     assert f"does not have {cluster.own / 'doctor'} of {CHECKPOINTS}" in problem["text"]
 
 
+#: Hold on a cluster of two hosts, whatever manages it.
+CHECKS: Final[list[Callable[[Cluster, Driver, S3Server], None]]] = [
+    job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path,
+    job_without_a_checkpoint_directory_is_refused_with_the_key,
+    credentials_in_the_drivers_environment_alone_are_found_at_the_start,
+    modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share,
+    module_that_hosts_lack_is_named_with_the_ways_to_ship_it,
+    doctor_looks_at_the_hosts_without_a_job,
+]
+
+
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    "check",
-    [
-        job_with_places_that_hosts_do_not_share_is_refused_with_key_operator_and_path,
-        job_without_a_checkpoint_directory_is_refused_with_the_key,
-        credentials_in_the_drivers_environment_alone_are_found_at_the_start,
-        modules_of_pythonpath_and_their_data_are_there_and_changed_ones_too_in_places_that_hosts_share,
-        module_that_hosts_lack_is_named_with_the_ways_to_ship_it,
-        doctor_looks_at_the_hosts_without_a_job,
-    ],
-    ids=lambda check: check.__name__,
-)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_hosts_have_what_a_job_needs_or_the_start_says_what_they_lack(
-    check: Callable[[Standalone, Driver, S3Server], None], cluster: Standalone, driver: Driver, server: S3Server
+    check: Callable[[Cluster, Driver, S3Server], None], cluster: Standalone, driver: Driver, server: S3Server
 ) -> None:
     check(cluster, driver, server)

@@ -11,10 +11,12 @@ import contextlib
 import shutil
 import tempfile
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.services.cache import kept, run
+from tests.services.maven import fetch
 from tests.services.process import ServerProcess, free_port
 from tests.services.shared import shared
 
@@ -26,7 +28,7 @@ _ARTIFACTS: Final = (
     ("org.apache.kafka", "kafka_2.13", _VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # without one the broker logs nothing
 )
-_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_DIGEST: Final = "334f3559b7094cc60a6579054e2529d9c5cfbf3f6aacccdad3b7831e31449338"
 USER, PASSWORD = "writer", "quite-secret-7"
 
 
@@ -38,21 +40,7 @@ def why_missing() -> str | None:
 
 def jars() -> Path:
     """Return the directory of the broker's jars, which are fetched now if need be: 120 MB."""
-    return kept(f"kafka-{_VERSION}", _fetch)
-
-
-def _fetch(directory: Path) -> None:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in _ARTIFACTS
-    )
-    pom = directory / "pom.xml"
-    pom.write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>penstock</groupId><artifactId>kafka</artifactId>"
-        f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
-    )
-    maven = ("mvn", "-q", "-B", "-f", pom, _PLUGIN, f"-DoutputDirectory={directory}", "-DincludeScope=runtime")
-    run("Fetching Kafka's jars", *maven)
+    return kept(f"kafka-{_VERSION}", partial(fetch, "Kafka's jars", _ARTIFACTS, _DIGEST))
 
 
 class KafkaServer:

@@ -14,6 +14,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from tests.services.cache import kept, run
+from tests.services.maven import fetch
 from tests.services.process import ServerProcess, free_port
 from tests.services.shared import shared
 
@@ -29,11 +30,15 @@ class Engine(NamedTuple):
     name: str
     version: str
     log4j: str
+    digest: str
 
 
-ELASTICSEARCH: Final = Engine("elasticsearch", "7.17.27", "2.17.1")
-OPENSEARCH: Final = Engine("opensearch", "2.19.1", "2.21.0")
-_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+ELASTICSEARCH: Final = Engine(
+    "elasticsearch", "7.17.27", "2.17.1", "8f7c78f28944bc8bf0c12b74981c165f10ba6931216461872207d0fa6f17fc94"
+)
+OPENSEARCH: Final = Engine(
+    "opensearch", "2.19.1", "2.21.0", "a9fa094d79de45e2a6fdc753d3565318c195f09815a9ef449b6d1f06f9bbbb5a"
+)
 
 _LAUNCHER: Final = """
 import java.nio.file.Files;
@@ -85,17 +90,8 @@ def _make(engine: Engine, source: str, place: Path) -> None:
         (f"org.{engine.name}.plugin", "transport-netty4-client", engine.version),
         ("org.apache.logging.log4j", "log4j-core", engine.log4j),
     )
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in artifacts
-    )
-    pom, launcher = place / "pom.xml", place / "Launcher.java"
-    pom.write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>penstock</groupId><artifactId>search</artifactId>"
-        f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
-    )
-    maven = ("mvn", "-q", "-B", "-f", pom, _PLUGIN, f"-DoutputDirectory={place}", "-DincludeScope=runtime")
-    run(f"Fetching the jars of {engine.name}", *maven)
+    fetch(f"the jars of {engine.name}", artifacts, engine.digest, place)
+    launcher = place / "Launcher.java"
     launcher.write_text(source)
     run("Compiling a launcher", "javac", "-nowarn", "-d", place, "-cp", place / "*", launcher)
 

@@ -112,6 +112,7 @@ def _start(
             configuration.get(LOCAL_SLOTS),
             archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
             python=configuration.get(PYTHON_EXECUTABLE),
+            name=job_graph.name,
         )
         environment, executors = _environment(spark, job_graph, configuration)
     if server is not None:

@@ -70,9 +70,9 @@ class FakeContext:
         self.master, self._executors, self._says = master, executors, says
         self._conf = {key.replace("_", "."): value for key, value in conf.items()}
         self.environment: dict[str, str] = {}
-        rows = [_listed(number, one.host) for number, one in enumerate(executors)]
+        rows = [_listed(number, one.host, bool(says)) for number, one in enumerate(executors)]
         listed = SimpleNamespace(size=lambda: len(rows), apply=rows.__getitem__)
-        store = SimpleNamespace(executorList={True: listed}.get)
+        store = SimpleNamespace(executorList=lambda _: listed)
         self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
 
     def getConf(self) -> dict[str, str]:
@@ -95,8 +95,8 @@ def _part(rows: list[str], first: int, end: int) -> Any:
     return SimpleNamespace(toString=lambda: f"[[{'], ['.join(rows[first:end])}]]")
 
 
-def _listed(number: int, host: str) -> Any:
-    figures = {"totalCores": 1, "activeTasks": 0, "maxMemory": 0, "memoryUsed": 0}
+def _listed(number: int, host: str, failed: int) -> Any:
+    figures = {"totalCores": 1, "activeTasks": 0, "failedTasks": failed, "maxMemory": 0, "memoryUsed": 0}
     said = {"id": str(number), "hostPort": f"{host}:1", **figures}
     return SimpleNamespace(**{name: (lambda value=value: value) for name, value in said.items()})
 
@@ -229,14 +229,24 @@ def test_other_versions_missing_packages_and_clocks_are_told_by_host() -> None:
     [
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.12, …",
-            "executors run Python 3.9 ('python3'), and the driver 3.12; set PYSPARK_PYTHON",
+            "executors on host a run Python 3.9 ('python3'), and the driver 3.12; set PYSPARK_PYTHON",
         ),
-        ('java.io.IOException: Cannot run program "python3.12": error=2', "executors cannot run 'python3.12'"),
-        ("Job aborted\n\nOut of luck\n", "executors ran no Python task: Out of luck"),
+        (
+            'java.io.IOException: Cannot run program "python3.12": error=2',
+            "executors on host a cannot run 'python3.12'",
+        ),
+        (
+            "Lost task 0.3 in stage 0.0 (TID 3): org.apache.spark.SparkException: \n"
+            "Error from python worker:\n  libpython3.11.so:\n  no such file\nPYTHONPATH was:\n  a\n"
+            "org.apache.spark.SparkException: EOFException occurred while reading the port number\n\tat",
+            "executors on host a cannot use 'python3', the Python that the driver names for them: "
+            "libpython3.11.so: no such file; set PYSPARK_PYTHON",
+        ),
+        ("Job aborted\n\nOut of luck\n", "executors on host a ran no Python task with 'python3': Out of luck"),
         (
             "An error occurred while calling o8.collectAsList.\n: org.apache.spark.SparkException: Job cancelled\n\tat "
             "org.apache.spark.A.b(A.scala:55)\nCaused by: java.io.IOException: x\n\t... 37 more\n",
-            "executors ran no Python task: org.apache.spark.SparkException: Job cancelled",
+            "executors on host a ran no Python task with 'python3': org.apache.spark.SparkException: Job cancelled",
         ),
     ],
 )

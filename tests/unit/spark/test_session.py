@@ -135,6 +135,9 @@ def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
         def master(self, _: str) -> Builder:
             return self
 
+        def appName(self, _: str) -> Builder:
+            return self
+
         def config(self, *_: str) -> None:
             pass
 
@@ -167,9 +170,9 @@ class DroppedContext:
 def test_next_job_joins_the_cluster_anew_where_the_application_was_dropped_and_never_runs_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    joined: list[str] = []
+    joined: list[tuple[str, str]] = []
     monkeypatch.setattr(session, "_own", None)
-    monkeypatch.setattr(session, "join_cluster", lambda master, python: joined.append(master))
+    monkeypatch.setattr(session, "join_cluster", lambda master, python, name: joined.append((master, name)))
     monkeypatch.setattr(session, "_new_session_of_program", lambda: "handle")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_MASTER"):
@@ -180,5 +183,5 @@ def test_next_job_joins_the_cluster_anew_where_the_application_was_dropped_and_n
     assert (caught.value.master, dropped.stops, joined) == ("spark://old:7077", 1, [])
     monkeypatch.setenv("SPARK_MASTER", "spark://new:7077")
     monkeypatch.setattr(session.SparkContext, "_active_spark_context", DroppedContext())
-    assert session.get_session() == "handle"
-    assert joined == ["spark://new:7077"]
+    assert session.get_session(name="prices") == "handle"
+    assert joined == [("spark://new:7077", "prices")]

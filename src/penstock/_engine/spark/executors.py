@@ -221,6 +221,14 @@ def end_of(spark_context: Any, executor: str) -> str:
     return "".join(str(row.removeReason().get()) for row in ended if row.removeReason().isDefined())
 
 
+def failing_hosts(spark_context: Any) -> list[str]:
+    """Return the hosts of the executors, also of lost ones, on which tasks have failed; none where Spark has ended."""
+    with contextlib.suppress(Exception):  # py4j raises what the JVM does
+        rows = spark_context._jsc.sc().statusStore().executorList(False)
+        return sorted({_view(row).host for row in map(rows.apply, range(rows.size())) if row.failedTasks()})
+    return []
+
+
 def core_count(spark_context: Any) -> int:
     """Return the number of tasks that all executors run at the same time; 0 without executors."""
     cores = int(spark_context.getConf().get("spark.task.cpus", "1"))

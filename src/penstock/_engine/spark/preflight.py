@@ -21,7 +21,7 @@ from penstock import __version__
 from penstock._engine.graph.named_modules import modules_of
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock
-from penstock._engine.spark.executors import core_count, listed
+from penstock._engine.spark.executors import core_count, failing_hosts, listed
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
 from penstock._engine.spark.shared_places import marked, places_of
 from penstock._engine.spark.shipping import in_workers_of
@@ -51,6 +51,8 @@ _LOOK_S: Final = 0.1
 _NAMED: Final = 5
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
+#: What a Python said that ended before it could run a task.
+_PYTHON_TOLD: Final = re.compile(r"Error from python worker:\n(.+?)\nPYTHONPATH was:", re.DOTALL)
 _BEFORE: Final = "set PYSPARK_PYTHON in the driver's environment before the session is made"
 
 
@@ -231,7 +233,9 @@ def _asked(spark: SparkHandle, question: Question, master: str) -> list[Reply]:
                 frame = spark.session.range(tasks, numPartitions=tasks).mapInArrow(look, ANSWERS)
             rows = [pickle.loads(payload) for _, payload in collect(frame)]
         except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
-            raise UnsuitableClusterError(master, (_words(str(error), context.pythonExec),)) from None
+            raise UnsuitableClusterError(
+                master, (_words(str(error), context.pythonExec, failing_hosts(context)),)
+            ) from None
         for host, process, python, penstock, said, clock_ms, answered in rows:
             answer = None if answered is None else pickle.loads(answered)
             known.setdefault(process, Reply(host, process, python, penstock, said, clock_ms, answer))
@@ -280,14 +284,18 @@ def _look(question: bytes, version: str) -> Callable[[Iterable[pa.RecordBatch]],
     return look
 
 
-def _words(said: str, python: str) -> str:
+def _words(said: str, python: str, hosts: list[str]) -> str:
     """Return what is wrong where no Python task runs at all."""
+    executors = f"executors on host {', '.join(hosts)}" if hosts else "executors"
     if (versions := _VERSIONS.search(said)) is not None:
-        return f"executors run Python {versions[1]} ({python!r}), and the driver {versions[2]}; {_BEFORE}"
+        return f"{executors} run Python {versions[1]} ({python!r}), and the driver {versions[2]}; {_BEFORE}"
     if (program := _NO_PROGRAM.search(said)) is not None:
-        return f"executors cannot run {program[1]!r}, the Python that the driver names for them; {_BEFORE}"
+        return f"{executors} cannot run {program[1]!r}, the Python that the driver names for them; {_BEFORE}"
+    if (told := _PYTHON_TOLD.search(said)) is not None:
+        reason = " ".join(told[1].split())
+        return f"{executors} cannot use {python!r}, the Python that the driver names for them: {reason}; {_BEFORE}"
     lines = [line.strip() for line in words_of_spark(said).splitlines() if line.strip()]
-    return f"executors ran no Python task: {lines[-1] if lines else 'Spark does not say why'}"
+    return f"{executors} ran no Python task with {python!r}: {lines[-1] if lines else 'Spark does not say why'}"
 
 
 # ------------------------------------------------------------------------------------------------------------ judgement

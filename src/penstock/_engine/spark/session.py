@@ -65,7 +65,6 @@ _LOCAL_CONF = {
 
 #: Only what the configuration of Spark (SPARK_CONF_DIR) would hardly say.
 _CLUSTER_CONF = {
-    "spark.app.name": "penstock",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
@@ -147,6 +146,7 @@ def get_session(
     local_dir: Path | None = None,
     archived: bool = True,
     python: str | None = None,
+    name: str = "penstock",
 ) -> SparkHandle:
     """Return the session for jobs: the program's, or one on the cluster that SPARK_MASTER names, or else ours.
 
@@ -158,6 +158,7 @@ def get_session(
             temporary directory.
         python: The interpreter of the workers of a session of ours; by default the driver's.
         archived: Whether the JVM of a session of ours may use a class data archive, and make one.
+        name: The name of the application on a cluster that is joined now.
 
     Raises:
         SparkSetupError: Spark cannot start on this machine; the subclass names the reason.
@@ -176,7 +177,7 @@ def get_session(
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _new_session_of_program()
         if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):
-            join_cluster(master, python)
+            join_cluster(master, python, name)
             return _new_session_of_program()
         _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
@@ -211,12 +212,13 @@ def _is_ignored(master: str) -> bool:
     return is_ours
 
 
-def join_cluster(master: str, python: str | None = None) -> SparkSession:
+def join_cluster(master: str, python: str | None = None, name: str = "penstock") -> SparkSession:
     """Make a session on a cluster as a program would: with Spark's own configuration, and this process as its driver.
 
     Args:
         master: The cluster.
         python: The interpreter of the tasks; by default what PYSPARK_PYTHON says, else the driver's.
+        name: The name of the application.
 
     Raises:
         UnsuitableClusterError: Spark does not get there.
@@ -228,7 +230,7 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     }
     os.environ.update(variables)  # Spark reads them later, too
     log.info("Joining the cluster %s.", master)
-    builder = SparkSession.builder.master(master)
+    builder = SparkSession.builder.master(master).appName(name)
     for key, value in (_CLUSTER_CONF | SESSION_CONF).items():
         builder.config(key, value)
     reason = "its master does not answer, or has refused the application (the log of Spark has more)"
