@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.chaos import model
-from tests.chaos.jobs import Job, Program, published_records, seen
+from tests.chaos.programs import Program
 from tests.chaos.store import CALLS, Weather, stormy
+from tests.chaos.truth import check
 from tests.kit.clock import CLOCK, measure_by_the_clock, wait
 from tests.kit.stories import Story
 
@@ -25,11 +24,11 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.runtime.worker_cache import WorkerCache
-from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces, Survey
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
+    ChangedProgramError,
     FencedError,
     FinishedOperatorError,
     InternalError,
@@ -40,7 +39,6 @@ from penstock.errors import (
     RestoreError,
     UnclaimedStateError,
 )
-from penstock.savepoint import Savepoint
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.chaos.jobs import Job
     from tests.kit.driving import Driven
     from tests.kit.stories import Chapter as Told
 
@@ -272,7 +271,7 @@ class Life:
         other = self.shape is not None and (
             self.shape.sizes != run.chapter.sizes or self.shape.changed != run.chapter.changed
         )
-        is_refusal = isinstance(error, FinishedOperatorError | MixedChainError) or (
+        is_refusal = isinstance(error, FinishedOperatorError | MixedChainError | ChangedProgramError) or (
             isinstance(error, RestoreError) and "Start it once as it was" in str(error)
         )
         is_moved = isinstance(error, MovedOperatorError | UnclaimedStateError) and not self.job.uids
@@ -459,57 +458,3 @@ def surroundings() -> Iterator[None]:
         patch.setattr(CLOCK, "_jumped_ms", 0)
         measure_by_the_clock(patch)
         yield
-
-
-# ------------------------------------------------------------------------------------------------------------ the truth
-
-
-def check(life: Life) -> None:
-    """Compare what the sinks hold with the model, and what is on the disk with what may be there."""
-    job, place = life.job, life.place
-    inputs = [source.records for source in job.sources]
-    if life.tees:
-        read = [published_records(place / f"read-{number}") for number in range(len(inputs))]
-        for source, records in zip(job.sources, read, strict=True):
-            check_prefixes(source.splits, records)
-        inputs = read
-    streams = model.streams(job, inputs)
-    for number, output in enumerate(job.outputs):
-        truth, found = Counter(map(repr, streams[output.stream])), seen(place, number, output)
-        if output.kind == "upsert":
-            truth = Counter(set(truth))
-            missing, more = truth - found, Counter[str]() if life.tees else found - truth
-        else:
-            missing, more = truth - found, found - truth
-        assert not missing, f"sink {number} ({output.kind}) lacks {shortly(missing)}; it has too much: {shortly(more)}"
-        assert not more, f"sink {number} ({output.kind}) has too much: {shortly(more)}"
-    check_disk(life)
-
-
-def shortly(records: Counter[str]) -> str:
-    return f"{sum(records.values())} records, such as {', '.join(sorted(records)[:3])}"
-
-
-def check_prefixes(splits: tuple[Any, ...], records: list[Any]) -> None:
-    """Look whether a drained source has read each split from its beginning, and each record once."""
-    times = Counter(record[2] for record in records)
-    assert set(times.values()) <= {1}, f"read twice: {times.most_common(3)}"
-    for split in splits:
-        was_read = [record[2] in times for record in split]
-        assert was_read == sorted(was_read, reverse=True), f"a split was read with gaps: {was_read}"
-
-
-def check_disk(life: Life) -> None:
-    """Look whether savepoints are whole, and whether nothing is left over."""
-    checkpoints = life.place / "checkpoints"
-    for path in sorted((life.place / "savepoints").iterdir()):
-        if (path / "_metadata").exists():
-            assert Savepoint.open(str(path)).verify().damaged == (), path
-            dispose(str(path), [str(checkpoints)])
-    if life.may_leave:
-        assert not remove_leftovers(life.left_over().leftovers).failed
-    survey = life.left_over()
-    assert not survey.leftovers, [f"{one.path}: {one.kind}, {one.reason}" for one in survey.leftovers[:3]]
-    files = [path for path in checkpoints.rglob("*") if path.is_file()]
-    odd = [path for path in files if path.name != "_metadata" and "/." not in str(path)[len(str(life.place)) :]]
-    assert not odd, [str(path) for path in odd[:3]]

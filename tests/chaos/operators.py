@@ -371,5 +371,3 @@ KEYED = {
     *("connect by key", "broadcast", "window join", "co-group", "interval join"),
 }
 STATEFUL = {*KEYED, "held back", "async", "async in order"}
-#: What these give depends on when the input ended.
-TIMED = KEYED - {"count", "time to live", "reduce"}

@@ -23,13 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.jobs import draw_job
-from tests.chaos.lives import AT_STEPS, CALLS, STARTS, TASKS, Life, StuckError, draw_life
+from tests.chaos.lives import TROUBLES, Life, StuckError, draw_life, possible
 from tests.chaos.pairs import Pairs
 from tests.chaos.shrink import Drawn, shrunk, story
 
 TABLE = Path(__file__).parents[2] / ".campaign" / "chaos.txt"
 MEMORY = Path("/dev/shm")
-TROUBLES = {*AT_STEPS, *CALLS, *TASKS, *STARTS}
 #: Processor seconds for shrinking a life.
 SHRINKING_S = 60.0
 
@@ -49,9 +48,11 @@ class Failure:
 
 def drawn_life(seed: int, wanted: frozenset[str]) -> Drawn:
     """Draw a job and its chapters."""
-    choose = random.Random(seed)
-    job = draw_job(choose, set(wanted) - TROUBLES)
-    return job, draw_life(choose, job, set(wanted) & TROUBLES)
+    choose, troubles = random.Random(seed), set(wanted) & set(TROUBLES)
+    while True:
+        job = draw_job(choose, set(wanted) - troubles)
+        if all(possible(feature, trouble) for feature in job.features() for trouble in troubles):
+            return job, draw_life(choose, job, troubles)
 
 
 def lived(drawn: Drawn, seed: int) -> tuple[str | None, Life]:
