@@ -210,6 +210,8 @@ class Life:
         self.anew = False
         #: The job was ended by a driver that was killed before it had cleaned up.
         self.was_killed_last = False
+        #: A start without "latest" leaves what a cancelled run before it has kept.
+        self.was_cancelled = self.leaves_run = False
         (place / "savepoints").mkdir(parents=True)
         (place / "checkpoints").mkdir()
 
@@ -251,6 +253,7 @@ class Life:
         if status is JobStatus.FAILED:
             self.judge(run, told)
         self.anew = isinstance(told.error, NoCheckpointError)
+        self.was_cancelled = status is JobStatus.CANCELED or self.anew
         self.savepoint = run.saved()
         return status is JobStatus.FINISHED and (run.epochs == 0 or self.job.batch)
 
@@ -260,7 +263,9 @@ class Life:
 
         One that was replaced may write files of state until it knows.
         """
-        return self.was_killed_last or "second driver" in self.met or self.weather.has_refused_deletions
+        return (
+            self.leaves_run or self.was_killed_last or "second driver" in self.met or self.weather.has_refused_deletions
+        )
 
     def judge(self, run: Run, told: Told) -> None:
         """Look whether an error is one that the chapter accounts for."""
@@ -290,7 +295,7 @@ class Life:
         """Return what `penstock clean` would find, were it an hour later."""
         sinks = tuple(str(path) for path in sorted(self.place.glob("out-*")))
         checkpoints, savepoints = (str(self.place / "checkpoints"),), (str(self.place / "savepoints"),)
-        places = LeftoverPlaces(checkpoints, savepoints, sinks, local=False)
+        places = LeftoverPlaces(checkpoints, savepoints, sinks, retained=self.leaves_run, local=False)
         return find_leftovers(places, min_age_ms=0, abandoned_age_ms=LATER_MS, now_ms=LATER_MS)
 
 
@@ -318,6 +323,7 @@ class Run:
         if life.shape is not None:
             self.met |= {"rescale"} if life.shape.sizes != chapter.sizes else set()
             self.met |= {"changed program"} if life.shape.changed != chapter.changed else set()
+        life.leaves_run |= life.was_cancelled and (self.is_restored_from_savepoint or life.anew)
         program = Program(life.job, chapter.sizes, life.place, chapter.changed, life.tees)
         try:
             told = story.run(program, step=self.step, watch=self.begin, **self.settings())
