@@ -67,6 +67,7 @@ class Numbers(base.Source):
 class NumbersEnumerator(base.SplitEnumerator):
     def __init__(self, context: Any, splits: Any) -> None:
         self.context, self.splits = context, list(splits)
+        context.metric_group.gauge("unassignedSplits", lambda: len(self.splits))
 
     def start(self) -> None:
         pass

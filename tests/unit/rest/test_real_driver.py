@@ -13,6 +13,7 @@ from tests.unit.rest.fakes import Api
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.rest.archive import archive
+from penstock._engine.rest.metrics import flat
 from penstock._engine.savepoints.disposal import dispose
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
@@ -267,6 +268,18 @@ def test_figures_of_a_job_that_has_finished(tmp_path: Path) -> None:
     assert {entry["discarded"] for entry in history} == {True}  # a job that has finished keeps none
     details = run.api.get(f"{run.at}/checkpoints/details/{history[0]['id']}")
     assert sum(task["num_acknowledged_subtasks"] for task in details["tasks"].values()) == details["num_subtasks"]
+
+
+def test_figures_of_an_enumerator_are_with_its_source(tmp_path: Path) -> None:
+    run = Steered(tmp_path).run({})
+    source = run.api.get(run.at)["vertices"][0]
+    below, operator = f"{run.at}/vertices/{source['id']}", flat(source["name"].partition(" -> ")[0])
+    name = f"{operator}.coordinator.enumerator.unassignedSplits"
+    assert {"id": name} in run.api.get(f"{below}/jm-operator-metrics")
+    assert run.api.get(f"{below}/jm-operator-metrics?get={name}") == [{"id": name, "value": "0"}]
+    assert run.api.get(f"{below}/metrics?get=0.{name},1.{name}") == [{"id": f"0.{name}", "value": "0"}]
+    sink = run.api.get(run.at)["vertices"][1]
+    assert run.api.get(f"{run.at}/vertices/{sink['id']}/jm-operator-metrics") == []
 
 
 def test_an_epoch_that_was_lost_is_a_failed_checkpoint_and_an_exception(tmp_path: Path) -> None:

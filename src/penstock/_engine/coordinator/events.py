@@ -124,6 +124,8 @@ class EnumeratorsCalled:
     assigned: Assigned
     #: Whether one of them reports a backlog, so that throughput matters more than latency.
     backlog: bool = False
+    #: By source uid: the metrics of its enumerator in this run.
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,8 @@ class JobView:
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: By sink uid: the metrics of its committers in this run.
     commit_metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
+    #: By source uid: the metrics of its enumerator in this run.
+    enumerator_metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
     #: The accumulators of the job up to its last completed checkpoint, by name; and by vertex id and name.
     accumulators: Mapping[str, StoredAccumulator] = field(default_factory=dict[str, "StoredAccumulator"])
     vertex_accumulators: Mapping[str, Mapping[str, StoredAccumulator]] = field(

@@ -112,17 +112,28 @@ def _rate(job: JobView, count: int) -> float:
 def operator_metrics(job: JobView, vertex: int, index: int) -> dict[tuple[str, str], Value]:
     """Return the metrics of the user functions of a subtask, by operator uid and name.
 
-    Those of a sink's committers, which run on the driver, are with its first subtask.
+    Those of a source's enumerator and of a sink's committers, which run on the driver, are with its first subtask.
     """
     found: dict[tuple[str, str], Value] = {}
     for operator in job.plan.vertices[vertex].operators:
         uid = operator.uid
         found |= {(uid, name): value for name, value in job.subtasks[vertex][index].metrics.get(uid, {}).items()}
+        if index == 0:
+            found |= {(uid, name): value for name, value in enumerator_metrics(job, uid).items()}
         committed = job.commit_metrics.get(uid)
         if index == 0 and committed is not None:
             found |= {(uid, name): value for name, value in committed.items()}
             found[uid, "pendingCommittables"] = job.pending_commits.get(uid, 0)
     return found
+
+
+def enumerator_metrics(job: JobView, uid: str) -> dict[str, Value]:
+    """Return the metrics of the enumerator of a source, none for another operator.
+
+    Source: org.apache.flink.runtime.metrics.groups.InternalSplitEnumeratorMetricGroup, for the scope in the names.
+    """
+    figures = job.enumerator_metrics.get(uid, {})
+    return {f"coordinator.enumerator.{name}": value for name, value in figures.items()}
 
 
 def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:

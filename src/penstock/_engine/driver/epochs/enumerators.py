@@ -198,14 +198,18 @@ class Enumerators:
             )
             self._running[uid] = running = _RunningEnumerator(uid, name, source, context)
             self._guard(running, partial(_open, running, opening))
-        return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
+        return self._called()
 
     def call(self, instruction: do.CallEnumerators) -> ev.Event:
         """Notify the enumerators of a completed checkpoint, and deliver their readers' events."""
         completed = instruction.completed_checkpoint
         for uid, running in self._running.items():
             self._guard(running, partial(_deliver, running, completed, instruction.deliveries.get(uid)))
-        return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
+        return self._called()
+
+    def _called(self) -> ev.EnumeratorsCalled:
+        metrics = {uid: running.context.metric_group.figures() for uid, running in self._running.items()}
+        return ev.EnumeratorsCalled(self._take_decided(), self._backlog, metrics)
 
     def unassigned_splits(self) -> int | None:
         """Return the number of unassigned splits; None if an enumerator does not report it, or none runs."""

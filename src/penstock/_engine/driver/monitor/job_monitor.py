@@ -137,6 +137,8 @@ class JobMonitor:
             self._keep_lines(event.outcome.log)
         elif isinstance(event, ev.Committed):
             self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
+        elif isinstance(event, ev.EnumeratorsCalled) and any(event.metrics.values()):
+            self._show(enumerator_metrics={**self.view.enumerator_metrics, **event.metrics})
 
     def _keep_lines(self, log: Iterable[LogLine]) -> None:
         """Keep what functions have logged; Penstock's own lines of tasks are among those of the driver."""

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock._engine.rest.handlers.vertices import find_vertex
-from penstock._engine.rest.metrics import job_metrics, process_metrics, subtask_metrics, value_text, vertex_metrics
+from penstock._engine.rest.metrics import (
+    enumerator_metrics,
+    flat,
+    job_metrics,
+    process_metrics,
+    subtask_metrics,
+    value_text,
+    vertex_metrics,
+)
 from penstock._engine.rest.prometheus import exposition
 from penstock._engine.rest.routing import QueryParameter, Route
 
@@ -55,6 +63,17 @@ def of_vertex(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of the subtasks of a vertex and of their operators; names begin with the index of the subtask."""
     place, _ = find_vertex(request.job, request.id("vertexid"))
     return chosen(request, vertex_metrics(request.job, place))
+
+
+def of_coordinators(request: HandlerRequest) -> list[MetricValue]:
+    """Metrics of the enumerators of a vertex; names begin with the operator."""
+    _, vertex = find_vertex(request.job, request.id("vertexid"))
+    figures = {
+        f"{flat(operator.name)}.{name}": value
+        for operator in vertex.operators
+        for name, value in enumerator_metrics(request.job, operator.uid).items()
+    }
+    return chosen(request, figures)
 
 
 def of_subtask(request: HandlerRequest) -> list[MetricValue]:
@@ -148,6 +167,11 @@ ROUTES = (
     ),
     Route("GET", "/jobs/{jobid}/metrics", of_job, list[MetricValue], query=(NAMED,)),
     Route("GET", f"{_VERTEX}/metrics", of_vertex, list[MetricValue], query=(NAMED,), errors=_UNKNOWN),
+    Route(
+        *("GET", f"{_VERTEX}/jm-operator-metrics", of_coordinators, list[MetricValue]),
+        query=(NAMED,),
+        errors=_UNKNOWN,
+    ),
     Route(
         "GET",
         f"{_VERTEX}/subtasks/metrics",

@@ -162,13 +162,6 @@ class RatioMeaning(msgspec.Struct):
     idle_ratio: str = "the rest: the levels above work, its input has nothing, or no epoch runs"
 
 
-class NoMetric(msgspec.Struct):
-    """A metric with its value, of which there are none."""
-
-    id: str
-    value: str
-
-
 class JobVertexAccumulatorsInfo(msgspec.Struct, rename="kebab"):
     """The accumulators of a vertex."""
 
@@ -319,12 +312,6 @@ def subtask_accumulators(request: HandlerRequest) -> SubtasksAllAccumulatorsInfo
     return SubtasksAllAccumulatorsInfo(vertex.id, vertex.parallelism, rows)
 
 
-def coordinator_metrics(request: HandlerRequest) -> list[NoMetric]:
-    """Metrics of a vertex's operator coordinators: there are none."""
-    find_vertex(request.job, request.id("vertexid"))
-    return []
-
-
 def times(request: HandlerRequest) -> SubtasksTimesInfo:
     """When the subtasks of a vertex were in which state."""
     return subtask_times(request.job, request.id("vertexid"), request.context.clock())
@@ -425,7 +412,6 @@ ROUTES = (
         *("GET", f"{_VERTEX}/subtasks/accumulators", subtask_accumulators, SubtasksAllAccumulatorsInfo),
         errors=_UNKNOWN,
     ),
-    Route("GET", f"{_VERTEX}/jm-operator-metrics", coordinator_metrics, list[NoMetric], errors=_UNKNOWN),
     Route("GET", _ATTEMPT, attempt, SubtaskExecutionAttemptDetailsInfo, errors=_UNKNOWN),
     Route(
         *("GET", f"{_ATTEMPT}/accumulators", attempt_accumulators, SubtaskExecutionAttemptAccumulatorsInfo),
