@@ -107,7 +107,7 @@ class Life:
         del self._staged[0]
 
     def start(self) -> None:
-        """Start anew: what the last run left is committed, also what it has committed perhaps."""
+        """Start fresh: what the last run left is committed, also what it has committed perhaps."""
         self._run.close()
         self._run = SinkRun(self._sink, 1, self._last)
         if self._last and self._last not in self._staged:

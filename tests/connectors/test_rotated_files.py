@@ -1,4 +1,4 @@
-"""Logs that are renamed and begun anew while a source follows them: each line once, or a word about it."""
+"""Logs that are renamed and started fresh while a source follows them: each line once, or a word about it."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs
     assert list(list_segments(str(tmp_path / "out"))) == []
 
 
-def test_job_of_the_same_id_that_begins_anew_leaves_what_an_earlier_ones_checkpoint_goes_on_with(
+def test_job_of_the_same_id_that_starts_fresh_leaves_what_an_earlier_ones_checkpoint_goes_on_with(
     tmp_path: Path,
 ) -> None:
     directory, settings = (

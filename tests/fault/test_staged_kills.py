@@ -81,7 +81,7 @@ def test_drivers_that_die_in_the_midst_of_a_subtask_leave_it_to_the_next_one(
 
 
 @pytest.mark.parametrize("point", ["put_chain_entry-3-after", "end_driver-1-after"])
-def test_a_job_whose_driver_dies_between_its_last_entry_and_its_end_has_finished_and_the_next_start_begins_anew(
+def test_a_job_whose_driver_dies_between_its_last_entry_and_its_end_has_finished_and_the_next_start_starts_fresh(
     tmp_path: Path, drivers: StagedDrivers, point: str
 ) -> None:
     life = StagedLife(tmp_path)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.job_status import JobStatus
     from penstock.datastream import DataStream
+    from penstock.testing.in_process import Chaos
 
 #: Tasks on Spark import the functions of tests from here.
 ROOT = Path(__file__).parents[2]
@@ -144,9 +145,14 @@ class Story:
     workers: int = 1
     seed: int = 0
     slots: int = 2
+    #: Simulated machines, and what goes wrong with tasks on them.
+    hosts: int = 1
+    chaos: Chaos | None = None
     #: Where epochs run; None for in this process.
     spark: SparkHandle | None = None
     chapters: list[Chapter] = field(default_factory=list[Chapter])
+    #: How many have begun.
+    begun: int = 0
 
     @classmethod
     def somewhere(cls, **how: int) -> Story:
@@ -159,6 +165,7 @@ class Story:
         *,
         asks: Asks | None = None,
         step: Step | None = None,
+        watch: Callable[[Driven], object] | None = None,
         **settings: str,
     ) -> Chapter:
         """Run a program to the end of its job.
@@ -167,16 +174,19 @@ class Story:
             write: Writes the program.
             asks: By the number of the epoch that begins then: a savepoint to ask for, or what else to do.
             step: Performs each instruction, or ends the process before it.
+            watch: Gets the driver, its loop and its runner before they start.
             **settings: Configuration, by the short names of the kit.
         """
         settings = {"checkpoints": str(self.place / "checkpoints"), "restart": "none", **settings}
         sheet = Sheet(self.place, **{"savepoints": str(self.place / "savepoints"), **settings})
         write(sheet)
         if self.spark is None:
-            runner = Epochs(self.records, workers=self.workers, seed=self.seed)
+            options = {"workers": self.workers, "hosts": self.hosts, "chaos": self.chaos, "seed": self.seed}
+            runner = Epochs(self.records, **options)
         else:
             runner = SparkRunner(self.records, self.spark)
-        local = self.place / f"state-{len(self.chapters)}"
+        local = self.place / f"state-{self.begun}"
+        self.begun += 1
         driven = Driven(sheet.env, local, runner, slots=self.slots, modules=(str(ROOT),), name="story")
         driver, loop = driven.driver, driven.loop
         start = loop.coordinator._start
@@ -185,7 +195,7 @@ class Story:
         chapter = Chapter(driver, runner, {}, [], driven.steps)
         perform = driven.perform
 
-        def watch(instruction: do.Instruction) -> None:
+        def ask_now(instruction: do.Instruction) -> None:
             if isinstance(instruction, do.RunEpoch):
                 ask = asks.get(len(driven.of(do.RunEpoch))) if asks else None
                 if isinstance(ask, StopMode):
@@ -200,8 +210,10 @@ class Story:
                 step(instruction, perform)
 
         loop._handlers[do.DeliverOutputs] = _taking(chapter, names, open_storage(settings["checkpoints"]))
-        driven.watchers.append(watch)
+        driven.watchers.append(ask_now)
         driven.perform = perform_step
+        if watch is not None:
+            watch(driven)
         try:
             driver.run(loop)
         finally:

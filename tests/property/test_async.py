@@ -278,7 +278,7 @@ class Life:
                 continue
             number = item.value[1] if isinstance(item.value, tuple) else item.value
             numbers.append(number)
-            # Where watermarks began anew, the records from before come before all of them.
+            # Where watermarks started fresh, the records from before come before all of them.
             assert watermark <= subtask.before.get(number, min(self.before[number], subtask.began_at))
         if self.ordered:
             own = [number for number in numbers if number in subtask.before]

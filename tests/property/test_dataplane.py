@@ -1,7 +1,7 @@
 """Random graphs in random epochs on a bad day: what comes out equals a plain evaluation, record for record.
 
 Tasks move between workers and hosts, run twice, have their output read in two versions; epochs are lost or void and run
-again, jobs start anew from their last checkpoint. None of it may show.
+again, jobs start fresh from their last checkpoint. None of it may show.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_timers_behave_like_a_sorted_set_over_checkpoints_and_rescalings(
     snapshots: list[OperatorSnapshot] = []
     for parallelism, memory_bytes, todo in jobs:
         subtasks = Subtasks((), parallelism, tmp_path_factory.mktemp("run"), memory_bytes, BEFORE)
-        # At another parallelism watermarks begin anew, as in Flink.
+        # At another parallelism watermarks start fresh, as in Flink.
         committed.watermark = reached if len(snapshots) == parallelism else BEFORE
         for what, ending, moves in todo:
             subtasks.begin(snapshots, moves=moves)

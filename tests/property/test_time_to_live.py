@@ -160,7 +160,7 @@ class Model:
                 for entry in found.values():
                     entry.counts_from = now
 
-    def begin_anew(self, now: int) -> None:
+    def start_fresh(self, now: int) -> None:
         """Begin at a time at which the time to live of a subtask without entries begins, which may get others later.
 
         Entries without a stamp count from the earliest of these times, which matters where the clock was set back.
@@ -218,7 +218,7 @@ class Job:
         self.snapshots = snapshots
         self.life = life
         self.begin_epoch()
-        self.model.begin_anew(self.now)
+        self.model.start_fresh(self.now)
 
     def begin_epoch(self) -> None:
         self.begun = self.begun if self.life is None else max(self.begun, self.now)

@@ -246,7 +246,7 @@ STEPS = st.one_of(
     st.tuples(st.just("rescale"), st.integers(1, 3)),
 )
 
-#: A window has fired, and the watermark of a job that is rescaled begins anew: what comes then is alone in it.
+#: A window has fired, and the watermark of a job that is rescaled starts fresh: what comes then is alone in it.
 FIRED_BEFORE = [
     *[("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("checkpoint", True)],
     *[("rescale", 2), ("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("rescale", 1)],

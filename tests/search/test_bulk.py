@@ -105,7 +105,7 @@ def test_what_was_refused_is_followed_by_later_actions_on_the_same_document(scri
     assert [meta["_id"] for _, meta in scripted.requests[1]] == ["a", "a"]
 
 
-def test_the_delay_grows_from_try_to_try_and_begins_anew_when_something_was_taken(scripted: ScriptedCluster) -> None:
+def test_the_delay_grows_from_try_to_try_and_starts_fresh_when_something_was_taken(scripted: ScriptedCluster) -> None:
     scripted.script += [*[Fault(status=429)] * 2, Fault(refused=(1,)), Fault(status=429, pause="7")]
     sending = Sending(scripted, backoff=Backoff(FlushBackoffType.EXPONENTIAL, 3, 1000))
     sending.send(*puts("i", 2))

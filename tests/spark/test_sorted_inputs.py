@@ -32,7 +32,7 @@ class Sized(KeyedProcessFunction):
     """Tells of each key how many records it has had, in order, and by how much the process has grown at most."""
 
     def open(self, runtime_context: Any) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts fresh
         self.before = memory("VmRSS")
         self.last = runtime_context.get_state(ValueStateDescriptor("last"))
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))

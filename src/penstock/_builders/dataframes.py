@@ -221,7 +221,7 @@ def frame_of_stream(
     try:
         run(node)
         files = take_noted(writing)
-        assert files is not None, "each writer notes its files, and the job began anew"
+        assert files is not None, "each writer notes its files, and the job started fresh"
         schema = schema_of([file.schema for file in files], declared)
         return frame_of_files(place.storage, options, files, schema)
     except BaseException:

@@ -13,6 +13,7 @@ from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.preflight import look_at_paths
 from penstock._engine.driver.client.resumption import resumption
+from penstock._engine.driver.client.signals import ending_the_start
 from penstock._engine.driver.client.submissions import Submissions
 from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
@@ -107,7 +108,8 @@ def _start(
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.session import get_session
 
-    with contextlib.nullcontext() if server is None else server.starting(job_graph.name):
+    starting = contextlib.nullcontext() if server is None else server.starting(job_graph.name)
+    with ending_the_start(job_graph.name), starting:
         spark = get_session(
             configuration.get(LOCAL_SLOTS),
             archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
@@ -180,8 +182,8 @@ _submissions: Final = Submissions()
 #: By job that this process has started: whether it is a batch job with recovery.
 _started: list[bool] = []
 _ONE_ALONE: Final = (
-    "a program that is started again would begin the first of them anew, although that may have ended; give each job a "
-    f"program of its own, or set {batch_options.JOB_RECOVERY.key} to false"
+    "a program that is started again would start the first of them fresh, although that may have ended; give each job "
+    f"a program of its own, or set {batch_options.JOB_RECOVERY.key} to false"
 )
 
 

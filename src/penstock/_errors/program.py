@@ -212,7 +212,7 @@ class UnpicklableFunctionError(JobGraphError):
     """A function given to an operator cannot be pickled, so it cannot travel to the tasks."""
 
     function: str  #: the function: its name and the user's file and line
-    path: str  #: the captured variable or attribute at fault, such as ``client.session._lock``
+    path: str  #: the captured variable or attribute at fault, such as ``attribute client.session._lock``
     reason: str  #: what pickling said about it
 
     def __str__(self) -> str:

@@ -49,7 +49,7 @@ class ChangedProgramError(RestoreError):
     def __str__(self) -> str:
         return (
             f"Batch job {self.job_name!r} ({self.job_id}) has begun with another program: {self.difference}. Start the "
-            "program as it was; or begin anew under another name or penstock.job-id. Where only functions have "
+            "program as it was; or start fresh under another name or penstock.job-id. Where only functions have "
             "changed, penstock.batch.accept-changed-functions lets the rest of the job run with the new ones."
         )
 
@@ -242,8 +242,8 @@ class MissingRecordsError(NoCheckpointError):
 
     def __str__(self) -> str:
         return (
-            f"Job {self.job} is not started from {self.path}: {self.reason}. It would begin anew, and publish a second "
-            "time what it has published. See whether execution.checkpointing.dir is mistyped, and whether its disk is "
+            f"Job {self.job} is not started from {self.path}: {self.reason}. It would start fresh, and publish its "
+            "results a second time. See whether execution.checkpointing.dir is mistyped, and whether its disk is "
             "mounted; then set the right directory, or bring it back."
         )
 
@@ -255,7 +255,7 @@ class MovedCheckpointError(NoCheckpointError):
         return (
             f"Job {self.job} continues from {self.path}, and nothing is there: {self.reason}. It was moved or deleted, "
             "or its disk is not mounted. Let execution.state-recovery.path (penstock run -s) name the place where it "
-            "is now, or bring it back. If it is lost, a start without that key begins anew, and publishes a second "
+            "is now, or bring it back. If it is lost, a start without that key starts fresh, and publishes a second "
             "time what was published."
         )
 
@@ -270,7 +270,7 @@ class SupervisionNoteError(RestoreError):
     def __str__(self) -> str:
         return (
             f"The note of this program's jobs, {self.path}, cannot be used: {self.reason}. Without it the jobs would "
-            "begin anew beside their checkpoints, so the program is not started again. Start it with `penstock run "
+            "start fresh beside their checkpoints, so the program is not started again. Start it with `penstock run "
             "--supervise -s latest`, which finds the newest checkpoint of each job by the job's name, and keep that "
             "directory from being cleaned."
         )

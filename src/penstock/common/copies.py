@@ -38,7 +38,7 @@ IMMUTABLE: Final[set[type]] = set(_PLAIN)
 all_immutable: Final = IMMUTABLE.issuperset
 #: Base classes of the ones that are found on the way.
 _UNCHANGING: Final = (Enum, type, PurePath, FunctionType, BuiltinFunctionType, ModuleType)
-#: Types that are remembered; a program that makes classes without end begins anew.
+#: Types that are remembered; a program that makes classes without end starts fresh.
 _MOST_KEPT: Final = 1000
 _TUPLES: Final = {tuple}
 

@@ -1,4 +1,4 @@
-"""Tells Ctrl-C from a KeyboardInterrupt that user code raises by itself: only the first one comes with a signal.
+"""Tells Ctrl-C from a KeyboardInterrupt that user code raises by itself, and holds it back where it would do harm.
 
 An error of a user's function is a failure of its operator, whatever its class; Ctrl-C ends the process that it is for.
 """
@@ -45,6 +45,32 @@ def noting_interrupts() -> Generator[None]:
         # A generator that nobody ends is ended by the collector, on any thread and at any time.
         if signal.getsignal(signal.SIGINT) is note and _is_main():
             signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def holding_interrupts() -> Generator[None]:
+    """Hold SIGINT back until the block ends without an error; its handler, which the block may replace, acts then.
+
+    A second one acts at once. Where SIGINT is ignored, and on other threads than the main one, it does nothing.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not _is_main() or not callable(before):
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+        if len(held) > 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def is_interrupt(error: BaseException) -> bool:

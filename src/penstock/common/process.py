@@ -68,7 +68,7 @@ def _shows(level: int) -> bool:
     handlers: list[logging.Handler] = []
     asked: logging.Logger | None = logging.getLogger("penstock")
     while asked is not None:
-        handlers += asked.handlers
+        handlers += (one for one in asked.handlers if not getattr(one, "only_keeps", False))
         asked = asked.parent if asked.propagate else None
     if not handlers:  # then Python's handler of last resort writes it
         return logging.lastResort is not None and level >= logging.lastResort.level

@@ -98,9 +98,12 @@ def test_class_data_archive_is_told_in_each_of_its_states(
     assert "Error: out of luck" in row["text"]
     assert str(directory) in row["text"]
     archive, stamp = directory / "classes.jsa", directory / "stamp.json"
-    archive.touch(mode=0o600)
-    status = archive.stat()
-    stamp.write_text(json.dumps([0, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]))
+    stamps: list[list[int]] = []
+    for path in (archive, directory / "class-path"):
+        path.touch(mode=0o600)
+        status = path.stat()
+        stamps.append([0, status.st_mtime_ns, status.st_ctime_ns, status.st_ino])
+    stamp.write_text(json.dumps(stamps))
     assert "shortens the start" in findings(penstock)[subject]["text"]
     off = "penstock.class-data-archive.enabled=false"
     assert findings(penstock, "-D", off)[subject]["text"].startswith("Not used")

@@ -315,7 +315,7 @@ def test_folders_are_ported_and_equal_findings_are_one_line_with_their_number(
     assert said[0] == "To be changed by hand:"
     assert said[1].startswith(f"{jobs}/b.py:1: add_sink: it takes a Java object")
     assert said[1].endswith(f" (3 times; also {jobs}/inner/a.py:2, 3).")
-    assert said[2].startswith(f"{jobs}/inner/a.py:1: penstock.table.A, penstock.table.B: the Table API is no part")
+    assert said[2].startswith(f"{jobs}/inner/a.py:1: penstock.table.A, penstock.table.B: the Table API is not part")
     assert said[2].endswith(" (2 times).")
     assert said[3].startswith("Without effect, or with a newer name")
     assert said[4].startswith(f"{jobs}/b.py:2: add_jars:")

@@ -201,10 +201,10 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
         gone,
         ("-s", "latest", "--allow-first-start"),
         0,
-        r"begins anew: /.*/ck has no record of it(.|\n)*out has output of",
+        r"starts fresh: /.*/ck has no record of it(.|\n)*out has output of",
     ),
-    (gone, ("-s", "latest", "-D", "penstock.allow-first-start=true"), 0, r"begins anew: /.*/ck has no record"),
-    (empty, ("-D", LATEST), 0, r"begins anew: /.*/ck has no record of it(.|\n)*out has output of"),
+    (gone, ("-s", "latest", "-D", "penstock.allow-first-start=true"), 0, r"starts fresh: /.*/ck has no record"),
+    (empty, ("-D", LATEST), 0, r"starts fresh: /.*/ck has no record of it(.|\n)*out has output of"),
     (empty, ("-D", LATEST, "-D", "penstock.job-id={a}"), 10, r"no record of it, and penstock.job-id says"),
     (gone, ("-s", SP), 0, ""),  # a savepoint needs no directory
     (older, ("-s", "latest"), 0, "out has output of job"),  # only the sink's folder knows of the stop
@@ -372,6 +372,6 @@ def test_directories_of_other_jobs_dead_processes_go_with_local_alone(
     kept = penstock("clean", "--min-age", "0 s", "--remove")
     assert directory.path.exists()
     assert "Removed 0 leftovers" in kept.err
-    assert "--remove takes them with --local alone" in kept.err
+    assert "penstock clean --local --remove removes them" in kept.err
     penstock("clean", "--min-age", "0 s", "--remove", "--local")
     assert not directory.path.exists()

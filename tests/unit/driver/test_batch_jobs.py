@@ -27,7 +27,8 @@ from penstock.datastream.functions import (
     ReduceFunction,
 )
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.errors import ExecutorLostError, JobExecutionError, SavepointError, SortSpillError
+from penstock.errors import CheckpointStorageError, ExecutorLostError, JobExecutionError, SavepointError, SortSpillError
+from penstock.testing.failing_storage import FailingStorage
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
@@ -390,6 +391,21 @@ def run(place: Path, *, kill_after: int = 0, runner: Any = None) -> int | None:
 def published(place: Path, name: str) -> Counter[str]:
     files = [path for path in (place / name).rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     return Counter(line for path in files for line in path.read_text().splitlines())
+
+
+def test_a_store_that_takes_no_entry_at_the_start_ends_the_job_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FailingStorage(str(tmp_path / "checkpoints"))
+    storage.refuse("put_if_absent", paths="*/_metadata", times=None)
+    monkeypatch.setattr("penstock._engine.driver.assembly.open_storage", lambda *_: storage)
+    graph, configuration = graph_of(tmp_path)
+    threads = Threads()
+    world = RuntimeEnvironment(InProcessEpochRunner(), 2, tmp_path / "state", (), threads, threads)
+    driver, loop = assemble(graph, configuration, None, world)
+    driver.run(loop)
+    with pytest.raises(CheckpointStorageError, match="the store is out of order"):
+        driver.result.result(0)
 
 
 ALL = Counter(json.dumps([number % 4, number]) for number in range(20))

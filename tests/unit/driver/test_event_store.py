@@ -380,7 +380,7 @@ def test_a_source_without_snapshots_starts_as_a_whole_unless_all_of_it_has_finis
 
 
 @pytest.mark.behaviour(152)
-def test_a_job_whose_events_cannot_be_replayed_begins_anew_and_says_so(
+def test_a_job_whose_events_cannot_be_replayed_starts_fresh_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path, kill_after=30)
@@ -408,4 +408,4 @@ def test_a_job_whose_events_cannot_be_replayed_begins_anew_and_says_so(
     assert CALLS == WHOLE
     shown = [status.name for status in statuses]
     assert shown[shown.index("RECONCILING") :][:2] == ["RECONCILING", "RESTARTING"]
-    assert "The recovery of the job failed, and it begins anew: KeyError" in driver.failures[0].reason
+    assert "The recovery of the job failed, and it starts fresh: KeyError" in driver.failures[0].reason

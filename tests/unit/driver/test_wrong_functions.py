@@ -267,7 +267,7 @@ class Forgetful(AggregateFunction[Any, Any, Any]):
 
 
 NOT_RECORDS = r"returned 5; it must return an iterable of records, or None: yield"
-#: Of records that a function may change in their place; a reduce of others may return None, and begins anew.
+#: Of records that a function may change in their place; a reduce of others may return None, and starts fresh.
 NOT_NONE = r"returned None; it must return the new value.* add a return"
 RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "flat map": (lambda s: s.flat_map(lambda record: 5), NOT_RECORDS),

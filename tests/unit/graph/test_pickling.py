@@ -11,8 +11,10 @@ import textwrap
 import threading
 import traceback
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from penstock._engine.graph.pickling import describe, dumps_members
@@ -21,6 +23,11 @@ from penstock.errors import UnpicklableFunctionError
 
 SOURCES = Path(__file__).parents[3] / "src"
 LOCK = threading.Lock()
+
+
+@functools.cache
+def cached(value: int) -> int:
+    return value
 
 
 class Client:
@@ -98,7 +105,7 @@ def test_an_attribute_of_a_function_object_is_named() -> None:
             return value
 
     error = failure(Enrich())
-    assert error.path == "client.session['pool'][1]"
+    assert error.path == "attribute client.session['pool'][1]"
     assert error.function == "Map function Enrich"
 
 
@@ -231,6 +238,67 @@ def test_classes_of_the_script_are_the_same_in_every_payload(tmp_path: Path) -> 
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
     )
     assert done.stdout == "same\n", done.stderr
+
+
+def test_functions_with_a_cache_and_new_types_of_the_script_travel_with_it(tmp_path: Path) -> None:
+    """Also where they call themselves, are methods, or are made inside of a function; each copy has its own cache."""
+    payload = tmp_path / "payload"
+    run_script(
+        tmp_path,
+        f"""
+        import functools, pathlib, textwrap, typing
+        from penstock._engine.graph.pickling import dumps_members
+
+        Number = typing.NewType("Number", int)
+
+        @functools.lru_cache(maxsize=7, typed=True)
+        def fibonacci(n: Number) -> Number:
+            return Number(n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2))
+
+        class Rates:
+            @functools.cache
+            def rate(self, name): return len(name)
+
+        def local():
+            @functools.cache
+            def twice(n): return 2 * n
+            return lambda n: twice(n)
+
+        fibonacci(30)
+        members = {{
+            "known": lambda n: fibonacci(n), "itself": fibonacci, "rates": Rates(), "local": local(),
+            "wrap": textwrap.fill,
+        }}
+        pathlib.Path({str(payload)!r}).write_bytes(dumps_members("Map", members))
+        """,
+    )
+    members = pickle.loads(payload.read_bytes())
+    itself = members["itself"]
+    assert itself.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert itself.cache_info().currsize == 0
+    assert members["known"](10) == 55
+    assert itself.cache_info().currsize == 7, "it calls itself by its cache, and the other function calls the same one"
+    assert members["rates"].rate("abc") == 3
+    assert members["local"](4) == 8
+    assert members["wrap"] is textwrap.fill
+
+
+def test_cached_functions_of_modules_travel_by_name() -> None:
+    assert pickle.loads(dumps_members("Map", {"function": functools.cache(len), "known": cached}))["known"] is cached
+
+
+def test_code_keeps_its_file_whatever_cloudpickle_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 3.1.3 puts another name into its place, and tasks could not show the user's line."""
+    table = cloudpickle.Pickler.dispatch_table
+    reduce = table[CodeType]
+
+    def nameless(code: CodeType) -> Any:
+        make, parts = reduce(code)
+        return make, tuple("<dynamic-code>" if part == code.co_filename else part for part in parts)
+
+    monkeypatch.setitem(table, CodeType, nameless)
+    function = pickle.loads(dumps_members("Map", {"function": lambda value: [lambda: value]}))["function"]
+    assert function.__code__.co_filename == function(1)[0].__code__.co_filename == __file__
 
 
 def test_classes_that_cannot_travel_are_left_out_and_imported_ones_too(tmp_path: Path) -> None:

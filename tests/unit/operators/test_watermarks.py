@@ -123,7 +123,7 @@ def test_an_input_without_records_for_the_idle_time_is_idle_and_wakes_with_a_rec
     assert not operator.is_idle(upstream_idle=False)
 
 
-def test_idleness_begins_anew_after_a_restore() -> None:
+def test_idleness_starts_fresh_after_a_restore() -> None:
     strategy = bounded(0).with_idleness(Duration.of_millis(100))
     before = marking(strategy)
     before.process_element(1)

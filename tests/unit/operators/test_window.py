@@ -327,7 +327,7 @@ def fired_windows() -> OperatorHarness:
 
 @pytest.mark.behaviour(186)
 @pytest.mark.parametrize("parallelism", [2, 3])
-def test_windows_that_have_fired_do_not_fire_again_when_watermarks_begin_anew(parallelism: int) -> None:
+def test_windows_that_have_fired_do_not_fire_again_when_watermarks_start_fresh(parallelism: int) -> None:
     after = rescaled([fired_windows().snapshot()], parallelism, function=Total(), allowed_lateness_ms=100)
     for harness in after:
         harness.process_watermark(15)

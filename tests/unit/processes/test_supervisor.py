@@ -170,7 +170,7 @@ def test_command_tells_a_lost_note_in_one_line_with_what_to_do(home: Path) -> No
     ("ends", "said"),
     [
         (["-9", "0"], "it starts again and continues from the newest checkpoint."),
-        (["-9", "0", "temporary"], "'prices' begins anew, because execution.checkpointing.dir is not set."),
+        (["-9", "0", "temporary"], "'prices' starts fresh, because execution.checkpointing.dir is not set."),
         (["-9:note.write({})", "0"], "it starts again, and no job of it was under way."),
     ],
 )
@@ -257,7 +257,7 @@ def test_program_whose_checkpoints_are_missing_is_looked_for_more_rarely_each_ti
     assert pauses == [0, 2, 4, 0, 2]
     said = capfd.readouterr().err.splitlines()
     assert len(said) == len(pauses)
-    assert said[1].endswith("It does not begin them anew; it looks again in 2 s.")
+    assert said[1].endswith("It does not start them fresh; it looks again in 2 s.")
 
 
 def test_first_start_that_finds_nothing_is_the_end() -> None:

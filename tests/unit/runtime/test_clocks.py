@@ -255,7 +255,7 @@ def test_time_between_epochs_does_not_make_idle(tmp_path: Path, rule: Any, worke
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_time_while_the_job_is_down_does_not_make_idle_and_idleness_begins_anew(tmp_path: Path, rule: Any) -> None:
+def test_time_while_the_job_is_down_does_not_make_idle_and_idleness_starts_fresh(tmp_path: Path, rule: Any) -> None:
     acts = (("record", 1), ("wait", IDLE_MS - 1), "end", ("wait", 1), "end", ("wait", IDLE_MS), "end")
     job = Idleness(tmp_path, rule, *acts)
     assert not job.epoch()

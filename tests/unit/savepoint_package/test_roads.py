@@ -115,7 +115,7 @@ class Story:
         return self._seen[road]
 
     def _goes_on(self, path: str, name: str) -> dict[tuple[str, str], list[str]]:
-        # With more subtasks than before: watermarks begin anew, so windows that have fired must know it.
+        # With more subtasks than before: watermarks start fresh, so windows that have fired must know it.
         env = environment(3, recover=path, checkpoints=str(self._place / "after" / name))
         roads.program(env)
         run(env, self._place)

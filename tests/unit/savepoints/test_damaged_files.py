@@ -1,4 +1,4 @@
-"""Every file that a start or a look into a savepoint reads, damaged in every way: it is named, and none begins anew."""
+"""Every file that a start or a look into a savepoint reads, damaged: it is named, and nothing starts fresh."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from penstock._engine.spark.java import Java
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 #: Stands for Java: it notes how it was called, and writes what it was given into the archive that it is to make.
 JAVA = """\
@@ -67,11 +67,11 @@ class Machine:
         assert found is not None
         return found
 
-    def make(self) -> ClassDataArchive:
+    def make(self, class_path: str = '/a "b".jar') -> ClassDataArchive:
         archive = self.archive
         classes = archive.new_list()
         classes.write_text("a/Class\n")
-        archive_maker.make(archive.directory, str(self.java.home / "bin" / "java"), classes.name, '/a "b".jar')
+        archive_maker.make(archive.directory, str(self.java.home / "bin" / "java"), classes.name, class_path)
         return archive
 
     def calls(self) -> list[str]:
@@ -91,15 +91,41 @@ def test_archive_is_made_of_the_listed_classes_and_tried_before_it_is_used(machi
     assert archive.is_ready
     assert archive.path.read_text() == 'a/Class\n-cp "/a \\"b\\".jar"\n'
     assert machine.calls() == ["-Xshare:dump", "-Xshare:on"]
-    assert {path.name for path in archive.directory.iterdir()} == {"classes.jsa", "stamp.json", "lock"}
+    assert {path.name for path in archive.directory.iterdir()} == {"classes.jsa", "class-path", "stamp.json", "lock"}
     for path in (archive.directory, *archive.directory.iterdir()):
-        assert path.stat().st_mode & 0o077 == 0 or path.name != "classes.jsa"
+        assert path.stat().st_mode & 0o077 == 0 or path.name not in {"classes.jsa", "class-path"}
+
+
+def test_runs_get_the_class_path_of_the_archive_in_which_each_entry_is_once(machine: Machine) -> None:
+    archive = machine.make(f"/conf{os.pathsep}/jars/slf4j.jar{os.pathsep}/jars/a.jar{os.pathsep}/jars/slf4j.jar")
+    options = [word for word in archive.use() if word.startswith("@")]
+    assert [Path(word[1:]).read_text() for word in options] == [
+        f'-cp "/conf{os.pathsep}/jars/slf4j.jar{os.pathsep}/jars/a.jar"\n'
+    ]
+
+
+def test_another_class_path_has_an_archive_of_its_own(machine: Machine, tmp_path: Path) -> None:
+    cache, conf = str(machine.folder / "cache"), tmp_path / "conf"
+    conf.mkdir()
+    environ = {"XDG_CACHE_HOME": cache, "SPARK_CONF_DIR": str(conf)}
+    found = [
+        machine.archive,
+        find_archive(machine.java, machine.spark, {"XDG_CACHE_HOME": cache, "HADOOP_CONF_DIR": "/h"}),
+    ]
+    found.append(find_archive(machine.java, machine.spark, environ))
+    (conf / "spark-defaults.conf").write_text("spark.driver.extraClassPath /x.jar")
+    found.append(find_archive(machine.java, machine.spark, environ))
+    assert len({archive and archive.directory for archive in found}) == 4
 
 
 def test_archive_that_is_there_is_not_made_again(machine: Machine) -> None:
     machine.make()
     assert machine.make().is_ready
     assert len(machine.calls()) == 2
+
+
+def change_the_class_path(archive: ClassDataArchive) -> None:
+    (archive.directory / "class-path").write_text('-cp "/theirs.jar"')
 
 
 def truncate(archive: ClassDataArchive) -> None:
@@ -141,6 +167,7 @@ def lose_the_archive(archive: ClassDataArchive) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
+        change_the_class_path,
         truncate,
         flip_a_bit,
         put_another_in_its_place,
@@ -231,7 +258,7 @@ def test_what_killed_processes_left_goes_when_an_archive_is_made(machine: Machin
     used = directory.with_name("classes-used")
     used.mkdir()
     assert machine.make().is_ready
-    assert {path.name for path in directory.iterdir()} == {"classes.jsa", "stamp.json", "lock"}
+    assert {path.name for path in directory.iterdir()} == {"classes.jsa", "class-path", "stamp.json", "lock"}
     assert (unused.exists(), used.exists()) == (False, True)
 
 

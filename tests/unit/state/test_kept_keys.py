@@ -124,6 +124,15 @@ def test_each_key_comes_back_from_memory_and_disk_and_from_each_checkpoint_as_it
     assert shown(key for _, key in first.advance(5)) == shown(KEYS)
 
 
+@cells("key", (True, 2.0, Decimal(-3), Level.LOW, Text("mine")))
+def test_timer_alone_in_its_file_has_the_key_that_the_program_used(key: Any) -> None:
+    first, again = Process([VALUE]), Process([VALUE])
+    first.begin([])
+    first.at_each([(key, timer(5, "event"))])
+    again.begin([first.end()])
+    assert shown(key for _, key in again.advance(5)) == shown([key])
+
+
 @settings(max_examples=200)
 @given(drawn_keys)
 def test_a_key_is_kept_unless_its_encoding_gives_it_back(key: Any) -> None:

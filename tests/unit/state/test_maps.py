@@ -86,7 +86,7 @@ def test_key_without_an_encoding_is_refused(maps: OneState) -> None:
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_map_that_is_cleared_is_one_mark_in_the_checkpoint_and_starts_anew(maps: OneState, anew: bool) -> None:
+def test_map_that_is_cleared_is_one_mark_in_the_checkpoint_and_starts_fresh(maps: OneState, anew: bool) -> None:
     maps.of("a").put_all(dict.fromkeys(range(5_000), "v"))
     maps.of("b").put(1, "stays")
     maps.commit(anew=anew)

@@ -127,7 +127,7 @@ def test_expired_state_is_seen_until_it_is_removed_where_that_is_asked_for(tmp_p
     assert job.read() == job.empty
 
 
-def test_what_is_added_to_state_that_has_expired_begins_anew(tmp_path: Path, case: str) -> None:
+def test_what_is_added_to_state_that_has_expired_starts_fresh(tmp_path: Path, case: str) -> None:
     job, other = Job(tmp_path / "one", case, SEEN_ONCE), Job(tmp_path / "other", case, None)
     job.put(5)
     job.harness.clock.advance(100)

@@ -206,7 +206,7 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
         return records, True
 
     def is_available(self, timeout_ms: int = 0) -> bool:
-        """Return whether there are splits that may have records, and start the round anew."""
+        """Return whether there are splits that may have records, and start the round again."""
         del timeout_ms
         found, self._dry = bool(self._cursors) and not self._dry, 0
         return found

@@ -185,7 +185,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Runs once for each checkpoint. Splits that were assigned before belong to the readers, also while they are on
         the way. A batch job with recovery has no checkpoints, and asks for the state with the id -1 (Flink's
         ``OperatorCoordinator.NO_CHECKPOINT``). An error raised then is logged and does not fail the job: a driver
-        that takes the job over begins this source anew. Any other error fails the job.
+        that takes the job over starts this source fresh. Any other error fails the job.
 
         Source: FLIP-27, and FLIP-383 for -1.
         """

@@ -94,7 +94,7 @@ def state_of(status: FileStatus, taken: FileStatus) -> Followed:
     if goes_on is False:
         reason = (
             f"what stands before byte {taken.size} is not what was read there: it was cut and written again, and lines "
-            "may have been lost in between; let logs be renamed and begun anew, not copied and cut. To continue the "
+            "may have been lost in between; let logs be renamed and started fresh, not copied and cut. To continue the "
             "job, rename the file: under a new name all of it is read"
         )
         raise SourceFileChangedError(status.path, reason)

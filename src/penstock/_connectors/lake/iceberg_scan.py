@@ -69,7 +69,7 @@ def check_same(identifier: str, table: Any, table_uuid: str) -> None:
         UnsupportedTableError: It was made anew.
     """
     if str(table.metadata.table_uuid) != table_uuid:
-        raise UnsupportedTableError(reading(identifier), "it was dropped and made anew; start the job anew")
+        raise UnsupportedTableError(reading(identifier), "it was dropped and made anew; start the job fresh")
 
 
 def scan_of(identifier: str, table: Any, snapshot: Any, selection: Selection) -> bytes:
@@ -179,14 +179,14 @@ def snapshots_after(identifier: str, table: Any, position: Position) -> list[Any
     if snapshot_id != position.snapshot_id and table.snapshot_by_id(position.snapshot_id or -1) is not None:
         reason = (
             f"its current snapshot does not descend from snapshot {position.snapshot_id}, up to which it was read: it "
-            "was rolled back or replaced; start the job anew"
+            "was rolled back or replaced; start the job fresh"
         )
         raise UnsupportedTableError(reading(identifier), reason)
     if not _follows(found, snapshot_id, position):
         since = "its beginning" if position.snapshot_id is None else f"snapshot {position.snapshot_id}"
         reason = (
             f"snapshots after {since} have expired, so what they added is not known; let the table retain them for "
-            "longer than the job may be down, or start the job anew"
+            "longer than the job may be down, or start the job fresh"
         )
         raise ExpiredSnapshotError(reading(identifier), reason)
     return found[::-1]

@@ -176,7 +176,7 @@ def _show(survey: Survey, removal: Removal | None, *, kept: int) -> None:
     if kept:
         say(
             f"{count_text(kept, 'leftover')} of dead processes on this machine, perhaps of other jobs than those "
-            "above: --remove takes them with --local alone."
+            "above: penstock clean --local --remove removes them."
         )
     if os.environ.get("SPARK_MASTER", "local").partition("[")[0] != "local":
         say(

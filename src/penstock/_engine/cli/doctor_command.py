@@ -221,9 +221,8 @@ def _class_data(values: dict[str, str | None]) -> CheckResult:
     if archive.failure is not None:
         text = f"It could not be made ({archive.failure}). To have it tried again, delete {archive.directory}."
         return CheckResult(subject, CheckStatus.WARNING, text)
-    return CheckResult(
-        subject, CheckStatus.OK, f"Not there yet: the next job makes it behind its end, in {archive.directory}."
-    )
+    text = f"Not there yet: the next job makes it after its end, in {archive.directory}; later jobs start faster."
+    return CheckResult(subject, CheckStatus.OK, text)
 
 
 def _pyspark_version() -> str | None:

@@ -95,5 +95,5 @@ def lost_text(lost: dict[str, Any]) -> str:
     if lost["was_resumed"]:
         return f"{gone} Another run of it has begun since."
     if lost["checkpoint"] is None:
-        return f"{gone} No checkpoint of it stayed: its program starts it anew."
+        return f"{gone} No checkpoint of it stayed: its program starts it fresh."
     return f"{gone} Resume it with: penstock run -s {local_path(lost['checkpoint'])} SCRIPT"

@@ -214,7 +214,7 @@ def _failure(entry: dict[str, Any]) -> str:
 @click.option(
     "--drain",
     is_flag=True,
-    help="Let all input end: timers fire and windows close. Without it the job can continue as if nothing had been.",
+    help="Let all input end: timers fire and windows close. Without it the job can continue as if it had not stopped.",
 )
 @savepoint_path_option
 @timeout_option

@@ -362,7 +362,7 @@ class PublishProgress:
     snapshot: JobSnapshot
     #: What was recovered of a batch job; None without recovery.
     recovery: RecoveryView | None = None
-    #: Whether the figures begin anew with these acks, which are all that count.
+    #: Whether the figures start fresh with these acks, which are all that count.
     begins: bool = False
 
 

@@ -24,7 +24,7 @@ from penstock._engine.coordinator.life.requests import PendingRequests, Savepoin
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import ExecutionFailureHandler, JobTermination
-from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, table_of
 from penstock._engine.coordinator.scheduler import CoordinatorContext, SchedulerParts
 from penstock._engine.coordinator.stages.reactions import STAGES
@@ -207,8 +207,8 @@ class JobCoordinator:
 
     @property
     def has_taken_over(self) -> bool:
-        """Whether this driver has taken the job over, and has a chain."""
-        return self._start.chain is not None
+        """Whether this driver has taken the job over: its takeover entry is stored, and it has a chain."""
+        return self._start.chain is not None and self._start.phase is StartPhase.DONE
 
     @property
     def is_over(self) -> bool:

@@ -362,6 +362,6 @@ def check_settings(graph: JobGraph, configuration: Configuration, earlier: Earli
     path = settings.recovery_path
     if path == LATEST and configuration.get(option_table.CHECKPOINT_DIRECTORY) is None:
         key = option_table.CHECKPOINT_DIRECTORY.key
-        reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
+        reason = f"{key} is not set, so there is no directory to look for the job's newest checkpoint in; set it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
     return settings if earlier is None else replace(settings, earlier=earlier)

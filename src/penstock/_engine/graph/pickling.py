@@ -114,7 +114,7 @@ def _culprit(value: object) -> tuple[str, str]:
         step, value, reason = failing
         seen.add(id(value))
         path = path + step if not path or step[0] in ".[" else f"{path} > {step}"
-    return path.removeprefix(".") or "the object itself", reason
+    return f"attribute {path[1:]}" if path.startswith(".") else path or "the object itself", reason
 
 
 def parts_of(value: object) -> Iterator[tuple[str, object]]:

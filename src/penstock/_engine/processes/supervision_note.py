@@ -1,7 +1,7 @@
 """The note of a supervised program's jobs, through which each of its processes learns of jobs of earlier processes.
 
 `penstock run --supervise` makes the note before the first process starts. So a process that finds no note knows that it
-was lost, and does not start a job anew by mistake. From the note, commands also know the jobs that are between two
+was lost, and does not start a job fresh by mistake. From the note, commands also know the jobs that are between two
 processes.
 """
 

@@ -179,7 +179,7 @@ class Supervisor:
         if missing:
             _tell(
                 f"The program {_ending(code)}: the checkpoints of its jobs are not where they were (see above). It "
-                f"does not begin them anew; it looks again in {pause_s:.0f} s."
+                f"does not start them fresh; it looks again in {pause_s:.0f} s."
             )
         else:
             _tell(f"The program {_ending(code)}; it starts again{_going_on(jobs)}.")
@@ -247,5 +247,5 @@ def _going_on(jobs: Iterable[NotedJob]) -> str:
     going = [job for job in jobs if not job.has_ended]
     anew = [f"{job.job_name!r}" for job in going if not job.is_kept]
     if anew:
-        return f"; {', '.join(anew)} begins anew, because execution.checkpointing.dir is not set"
+        return f"; {', '.join(anew)} starts fresh, because execution.checkpointing.dir is not set"
     return " and continues from the newest checkpoint" if going else ", and no job of it was under way"

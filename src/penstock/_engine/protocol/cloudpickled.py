@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, NewType, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
@@ -12,6 +15,10 @@ from penstock._shelf import load_shown
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+_Cached = type(functools.cache(len))
+#: The file that cloudpickle 3.1.3 gives to code in place of its own.
+_NAMELESS: Final = "<dynamic-code>"
 
 
 def dumps(value: object) -> bytes:
@@ -35,10 +42,14 @@ def dumps(value: object) -> bytes:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Names classes that give a wrong module by a module that has them.
+    """cloudpickle, and what it does not do itself.
 
-    Some extension modules do so: `confluent_kafka.Consumer` says that it is of `cimpl`, which nobody can import.
-    cloudpickle would make a copy of such a class, which does not load, or which no `except` knows.
+    - Classes that give a wrong module are named by a module that has them. Some extension modules have such classes:
+      `confluent_kafka.Consumer` says that it is of `cimpl`, which nobody can import. cloudpickle would make a copy of
+      the class, which does not load, or which no `except` knows.
+    - Code keeps the name of its file, so that errors in tasks show the user's line.
+    - Functions with a cache (`functools.cache`) and new types of the main script travel by value, as its functions and
+      classes do: pickle would name them, and the tasks have another main script. Each copy has a cache of its own.
     """
 
     def reducer_override(self, obj: Any) -> Any:
@@ -46,7 +57,28 @@ class _Pickler(cloudpickle.Pickler):
             home = _home(obj)
             if home is not None:
                 return getattr, (home, obj.__name__)
+        if isinstance(obj, CodeType):
+            make, parts, *_ = cast("tuple[Any, ...]", self.dispatch_table[CodeType](obj))
+            return make, tuple(obj.co_filename if part == _NAMELESS else part for part in parts)
+        if isinstance(obj, _Cached) and not _is_importable(obj):
+            return _cached, (obj.__wrapped__, obj.cache_parameters())
+        if isinstance(obj, NewType) and not _is_importable(obj):
+            return NewType, (obj.__name__, obj.__supertype__)
         return super().reducer_override(obj)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _is_importable(value: Any) -> bool:
+    """Return whether tasks find a value by its module and name."""
+    if value.__module__ == "__main__" or value.__module__ not in sys.modules:
+        return False
+    try:
+        return operator.attrgetter(value.__qualname__)(sys.modules[value.__module__]) is value
+    except AttributeError:
+        return False
 
 
 def _home(kind: type) -> ModuleType | None:

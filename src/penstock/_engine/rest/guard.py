@@ -130,8 +130,8 @@ class Guard:
         role = _role(self._access, headers.get("authorization", ""))
         if role is Role.ANYBODY and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
             text = (
-                "A token is needed: send the header Authorization: Bearer <penstock.rest.token>. penstock dashboard "
-                "prints a link that holds the way to it."
+                "A token is needed: send the header Authorization: Bearer <penstock.rest.token>. For a browser, "
+                "penstock dashboard prints a link."
             )
             raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
         if _is_about_jars(path):  # before their bodies, which are longer than the limit

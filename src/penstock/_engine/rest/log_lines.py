@@ -17,6 +17,9 @@ _LONGEST: Final = 4_000
 class LogLines(logging.Handler):
     """Keeps the last lines of Penstock's log, as far as its level lets them through, and changes nothing of it."""
 
+    #: Whether it shows nothing itself: the handler of last resort writes what no other handler gets.
+    only_keeps: Final = True
+
     def __init__(self) -> None:
         super().__init__()
         self._lines: deque[tuple[int, str, str]] = deque(maxlen=_KEPT)

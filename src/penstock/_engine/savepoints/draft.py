@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.located import LocatedCheckpoint
     from penstock.common.typeinfo import TypeInformation
 
-#: Iterates (key, namespace, sub-key or MISSING, value); each call begins anew.
+#: Iterates (key, namespace, sub-key or MISSING, value); each call starts fresh.
 Entries: TypeAlias = "Callable[[], Iterable[tuple[Any, tuple[int, ...], Any, Any]]]"
-#: Iterates (key, time, namespace); each call begins anew.
+#: Iterates (key, time, namespace); each call starts fresh.
 NewTimers: TypeAlias = "Callable[[], Iterable[tuple[Any, int, tuple[int, ...]]]]"
 #: Maps key and value to the new value; see `transformed` for the removal of a key.
 Transform: TypeAlias = "Callable[[Any, Any], Any]"

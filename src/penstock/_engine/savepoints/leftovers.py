@@ -218,7 +218,7 @@ def _files_of_batch_jobs(search: Search) -> Iterator[Leftover]:
     """Iterate the results and events of batch jobs that no start needs any more.
 
     A killed job can be resumed at any time, and nothing says that it will not be: only its age does. Its events go with
-    its results, because a start that finds neither begins the job anew. Those of a job that has ended may tell a start
+    its results, because a start that finds neither starts the job fresh. Those of a job that has ended may tell a start
     that it has: they stay for the longer time.
     """
     ended = {chain.job_id for chain in search.chains if chain.has_ended}

@@ -16,8 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-ARCHIVE, STAMP, FAILURE, LIST = "classes.jsa", "stamp.json", "failure", "loaded-"
-_DRAFT, _LOCK, _CLASS_PATH, _OUTPUT = "draft.jsa", "lock", "class-path", "output"
+ARCHIVE, CLASS_PATH, STAMP = "classes.jsa", "class-path", "stamp.json"
+FAILURE, LIST = "failure", "loaded-"
+_DRAFT, _LOCK, _OUTPUT = "draft.jsa", "lock", "output"
 #: Making one takes a minute of processor time, of which a busy machine leaves little.
 _TIMEOUT_S = 2 * 3600
 #: Lists of this age are leftovers of killed runs.
@@ -59,16 +60,20 @@ def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
             _write(directory / FAILURE, str(error))
         finally:
             old = [path for path in directory.glob(f"{LIST}*") if path.stat().st_mtime < time.time() - _OLD_S]
-            for left in (*old, *(directory / name for name in (class_list, _DRAFT, _CLASS_PATH, _OUTPUT))):
+            for left in (*old, *(directory / name for name in (class_list, _DRAFT, _OUTPUT))):
                 left.unlink(missing_ok=True)
 
 
 def is_whole(directory: Path) -> bool:
     """Return whether the archive exists, only its user can write to it, and it is unchanged since it was made."""
     try:
-        return json.loads((directory / STAMP).read_text(encoding="utf-8")) == _stamp(directory / ARCHIVE)
+        return json.loads((directory / STAMP).read_text(encoding="utf-8")) == _stamps(directory)
     except (OSError, ValueError):
         return False
+
+
+def _stamps(directory: Path) -> list[list[int]]:
+    return [_stamp(directory / ARCHIVE), _stamp(directory / CLASS_PATH)]
 
 
 def _stamp(path: Path) -> list[int]:
@@ -82,8 +87,13 @@ def _stamp(path: Path) -> list[int]:
 def _make(directory: Path, java: str, class_list: str, class_path: str) -> None:
     if shutil.disk_usage(directory).free < _FREE_BYTES:
         return  # no failure to remember: the next run may find room
-    escaped = class_path.replace("\\", "\\\\").replace('"', '\\"')
-    (directory / _CLASS_PATH).write_text(f'-cp "{escaped}"\n', encoding="utf-8")  # it may be too long for an argument
+    # Spark names a jar twice, and Java 21 uses no archive where it finds an entry again: runs get this class path, too.
+    once = os.pathsep.join(dict.fromkeys(class_path.split(os.pathsep)))
+    escaped = once.replace("\\", "\\\\").replace('"', '\\"')
+    path = directory / CLASS_PATH
+    path.unlink(missing_ok=True)
+    path.write_text(f'-cp "{escaped}"\n', encoding="utf-8")  # it may be too long for an argument
+    path.chmod(0o600)
     draft = directory / _DRAFT
     draft.unlink(missing_ok=True)
     _run(directory, java, "-Xshare:dump", f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={_DRAFT}")
@@ -92,7 +102,7 @@ def _make(directory: Path, java: str, class_list: str, class_path: str) -> None:
     with draft.open("rb") as written:
         os.fsync(written.fileno())
     draft.replace(directory / ARCHIVE)
-    _write(directory / STAMP, json.dumps(_stamp(directory / ARCHIVE)))
+    _write(directory / STAMP, json.dumps(_stamps(directory)))
     (directory / FAILURE).unlink(missing_ok=True)
 
 
@@ -100,7 +110,7 @@ def _run(directory: Path, java: str, *options: str) -> None:
     output = directory / _OUTPUT
     with output.open("wb") as printed:
         done = subprocess.run(
-            [java, f"@{_CLASS_PATH}", *options],
+            [java, f"@{CLASS_PATH}", *options],
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=printed,

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.spark import archive_maker
@@ -27,14 +28,18 @@ from penstock.errors import LocalDirectoryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from penstock._engine.spark.java import Java
 
 log = logging.getLogger(__name__)
 
 #: A part of the names of archives: archives of another format are not used.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+#: What else than its own jars gets into the class path of Spark's JVM, see Spark's AbstractCommandBuilder.
+_CLASS_PATHS: Final = (
+    *("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_PREPEND_CLASSES", "SPARK_TESTING"),
+    *("HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+)
 #: The time after a failure until a run tries again.
 _FAILURE_HOLDS_S: Final = 7 * 86_400
 
@@ -69,10 +74,11 @@ class ClassDataArchive:
             return None
 
     def use(self) -> list[str]:
-        """Return the options of a JVM that uses the archive."""
+        """Return the options of a JVM that uses the archive, its class path among them."""
         with contextlib.suppress(OSError):
             os.utime(self.directory)  # archives that are not used for long are removed
-        return [f"-XX:SharedArchiveFile={self.path}", "-Xlog:cds*=off", "-Xlog:class+path=off"]
+        class_path = f"@{self.directory / archive_maker.CLASS_PATH}"
+        return [class_path, f"-XX:SharedArchiveFile={self.path}", "-Xlog:cds*=off", "-Xlog:class+path=off"]
 
     def new_list(self) -> Path:
         """Return a file for the names of the classes that a JVM loads."""
@@ -122,12 +128,20 @@ def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.e
             str(jars),
             _written(jars),
             core,
+            [environ.get(name) for name in _CLASS_PATHS],
+            _defaults(spark_home, environ),
         )
         name = f"classes-{hashlib.sha256(json.dumps(pair).encode()).hexdigest()[:16]}"
         return ClassDataArchive(private_directory(private_directory(user_cache(environ) / "penstock") / name))
     except (OSError, LocalDirectoryError):
         log.debug("no place for a class data archive", exc_info=True)
         return None
+
+
+def _defaults(spark_home: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the defaults of Spark's settings, one of which adds to the class path; None without any."""
+    defaults = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf") / "spark-defaults.conf"
+    return defaults.read_text(encoding="utf-8", errors="replace") if defaults.is_file() else None
 
 
 def _reap(process: subprocess.Popen[str]) -> None:

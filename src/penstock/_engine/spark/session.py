@@ -24,6 +24,7 @@ from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
 from penstock._engine.spark.words import words_of_spark
+from penstock.common.interrupts import holding_interrupts
 from penstock.common.process import at_exit, available_cores
 from penstock.common.task_options import LOCAL_SLOTS
 from penstock.errors import (
@@ -285,7 +286,10 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
     try:
         # The context notes the Python of its workers now.
         with launch_environment({} if python is None else {"PYSPARK_PYTHON": python}):
-            session = SparkSession(SparkContext(conf=jvm.conf, gateway=jvm.gateway))
+            with holding_interrupts():  # Ctrl-C breaks a call of the JVM; and the context sets a handler that makes one
+                context = SparkContext(conf=jvm.conf, gateway=jvm.gateway)
+            with holding_interrupts():
+                session = SparkSession(context)
     except BaseException:
         jvm.end()
         raise

@@ -1,7 +1,7 @@
 """Tells when the keys that a start begins with are of another kind than those that have state.
 
 Equal keys have equal encodings, so a key of another kind finds nothing: where a key selector gives texts in place of
-numbers, all counts begin anew. Declared types are compared before the start; of all others only the keys can tell.
+numbers, all counts start fresh. Declared types are compared before the start; of all others only the keys can tell.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class TableLife:
     def read(self, since: int | None, key_groups: tuple[int, int]) -> None:
         """Take up what a file says of ``since``.
 
-        Files of several subtasks, before a rescaling, may differ: a subtask without rows has no file, so it begins anew
-        at each start. The earliest one counts, or rows would live longer for it.
+        Files of several subtasks, before a rescaling, may differ: a subtask without rows has no file, so it starts
+        fresh at each start. The earliest one counts, or rows would live longer for it.
 
         Args:
             since: What it says.

@@ -21,7 +21,7 @@ class RunFiles:
         url: The checkpoint storage.
         prefix: What the paths below it begin with: the job's directory, and the run.
         options: Of the storage.
-        frames: The files that the run has written, by the token of the source: if it starts anew without a checkpoint,
+        frames: The files that the run has written, by the token of the source: if it starts fresh without a checkpoint,
             it reads the same ones.
     """
 

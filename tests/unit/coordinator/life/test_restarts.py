@@ -40,7 +40,7 @@ def test_exponential_delay_grows_to_its_bound() -> None:
 
 
 @pytest.mark.behaviour(167)
-def test_exponential_delay_begins_anew_after_a_good_time() -> None:
+def test_exponential_delay_starts_fresh_after_a_good_time() -> None:
     growing = strategy("exponential-delay", initial_backoff_ms=100, backoff_multiplier=2.0, reset_threshold_ms=1_000)
     assert growing.on_failure(0, MIDDLE) == 100
     assert growing.on_failure(1_099, MIDDLE) == 200

@@ -105,7 +105,7 @@ def test_what_a_finished_job_has_collected_cannot_be_delivered_again() -> None:
         start.tell(ev.ChainEntryRead(record(2, ChainEntryKind.FINISHED), "d/chk-2/_metadata"))
 
 
-def test_a_claim_that_another_driver_has_taken_begins_anew() -> None:
+def test_a_claim_that_another_driver_has_taken_starts_fresh() -> None:
     start = Start()
     start.tell(ev.ChainEntriesListed(()))
     assert start.tell(ev.ChainEntryTaken(record(1, ChainEntryKind.TAKEOVER))) == [do.ListChainEntries("b" * 32)]

@@ -43,7 +43,7 @@ def job(*places: Place) -> RecoveredJob:
         (ALL[:4], [], ALL[4:], []),
         (ALL[:6], ALL[:4], ALL[6:], []),  # results that all have read are not made again
         # A lost result is made again with what it needs, and so is what finished subtasks made of it.
-        (ALL[:4], [(0, 1)], [(0, 0), (0, 1), *ALL[4:]], [(0, 0), (0, 1)]),  # a source begins anew without a snapshot
+        (ALL[:4], [(0, 1)], [(0, 0), (0, 1), *ALL[4:]], [(0, 0), (0, 1)]),  # a source starts fresh without a snapshot
         (ALL[:6], [(2, 0), (1, 1)], [(1, 0), (1, 1), *ALL[4:]], [(1, 0), (1, 1), (2, 0), (2, 1)]),
         ([*ALL[:6], (3, 0)], [(2, 1)], [(2, 1), (3, 1), *ALL[8:]], [(2, 1)]),
         ([*ALL[:8], (4, 0)], [(2, 0), (3, 0)], [(2, 0), (3, 0), *ALL[8:]], [(2, 0), (3, 0), (4, 0)]),

@@ -107,7 +107,7 @@ def test_jobs_that_threads_start_go_on_in_whatever_order_they_come(
     assert start(Resumption(note), "b", "f" * 32) == ids["b"]
 
 
-def test_another_job_of_a_name_begins_anew_beside_the_one_that_goes_on(note: SupervisionNote) -> None:
+def test_another_job_of_a_name_starts_fresh_beside_the_one_that_goes_on(note: SupervisionNote) -> None:
     first = Resumption(note)
     start(first, "a", "a" * 32)
     start(first, "b", "b" * 32)
@@ -120,17 +120,17 @@ def test_other_job_in_its_place_is_none_that_goes_on_and_that_is_said(
 ) -> None:
     run(note, "prices", "a" * 32, GIVEN, JobStatus.CREATED)
     assert run(note, "orders", "b" * 32, GIVEN) == GIVEN
-    assert f"'orders' begins anew. An earlier process has started 'prices' ({'a' * 32}) in its place" in caplog.text
+    assert f"'orders' starts fresh. An earlier process has started 'prices' ({'a' * 32}) in its place" in caplog.text
 
 
-def test_job_without_a_checkpoint_directory_starts_anew_and_is_noted_as_such(note: SupervisionNote) -> None:
+def test_job_without_a_checkpoint_directory_starts_fresh_and_is_noted_as_such(note: SupervisionNote) -> None:
     configuration = Configuration()
     run(note, "prices", "a" * 32, configuration, JobStatus.CREATED)
     assert [job.is_kept for job in note.read().values()] == [False]
     assert run(note, "prices", "b" * 32, configuration) == configuration
 
 
-def test_job_whose_directory_is_not_set_any_more_is_not_begun_anew(note: SupervisionNote) -> None:
+def test_job_whose_directory_is_not_set_any_more_is_not_started_fresh(note: SupervisionNote) -> None:
     run(note, "prices", "a" * 32, GIVEN, JobStatus.CREATED)
     with pytest.raises(
         MissingRecordsError, match=r"'prices' \(a{32}\).*execution.checkpointing.dir is not set any more"

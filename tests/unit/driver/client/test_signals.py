@@ -21,11 +21,12 @@ from penstock._engine.driver.client import signals
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.client.resumption import Resumption
-from penstock._engine.driver.client.signals import Interruption, ending_on_signals
+from penstock._engine.driver.client.signals import Interruption, ending_on_signals, ending_the_start
 from penstock._engine.processes import supervision_note
 from penstock._engine.processes.supervision_note import SupervisionNote
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import open_storage
+from penstock.common.interrupts import holding_interrupts
 from penstock.errors import JobCancelledError, SavepointError
 
 if TYPE_CHECKING:
@@ -315,3 +316,56 @@ def test_handlers_of_the_program_are_back_afterwards() -> None:
     wait(Driver(None), lambda: seen.append(signal.getsignal(signal.SIGINT)))
     assert seen != [before]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+# -------------------------------------------------------------------------------------------------------- at the start
+
+
+def test_ctrl_c_while_spark_starts_ends_the_program_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, ending_the_start("prices"):
+        signal.raise_signal(signal.SIGINT)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Job 'prices' was interrupted while Spark started; nothing of it has run.\n"
+
+
+def test_a_program_with_a_handler_of_its_own_gets_ctrl_c_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with pytest.raises(KeyboardInterrupt), ending_the_start("prices"):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_is_held_back_until_the_block_ends_and_then_acts_by_the_former_handler() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    steps: list[str] = []
+
+    def start() -> None:
+        with holding_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a library may do
+            steps.append("started")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert steps == ["started"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_not_held_back() -> None:
+    steps: list[str] = []
+
+    def start() -> None:
+        with holding_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("first")
+            signal.raise_signal(signal.SIGINT)
+            steps.append("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert steps == ["first"]

@@ -392,9 +392,9 @@ def test_checkpoints_that_were_retained_stay_whatever_a_later_job_of_that_id_sta
 def test_start_that_leaves_checkpoints_behind_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     story = Story(tmp_path)
     cancelled_checkpoint(story, job_id=JOB_ID)
-    assert "begins anew" not in caplog.text
+    assert "starts fresh" not in caplog.text
     story.run(program, job_id=JOB_ID)
-    assert "begins anew, although an earlier run of that id has left checkpoints" in caplog.text
+    assert "starts fresh, although an earlier run of that id has left checkpoints" in caplog.text
     caplog.clear()
     story.run(program, job_id=JOB_ID)
-    assert "begins anew" not in caplog.text, "the run before has finished and left none"
+    assert "starts fresh" not in caplog.text, "the run before has finished and left none"

@@ -241,7 +241,7 @@ def test_a_file_with_something_else_in_it_is_not_written_over(name: str, tmp_pat
     assert len(entries(name)) == before
 
 
-def test_a_job_that_begins_anew_has_nothing_to_decide_about(name: str) -> None:
+def test_a_job_that_starts_fresh_has_nothing_to_decide_about(name: str) -> None:
     error = run(name, PoisonSink(name), **{COMMITTABLES: "7-0-000000000000=skip"}).result.exception()
     assert isinstance(error, ConfigurationError)
     assert "execution.state-recovery.path: latest" in str(error)

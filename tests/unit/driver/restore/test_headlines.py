@@ -1,4 +1,4 @@
-"""A start says on the terminal what it resumes from, or that it begins anew, and that it takes over a job that runs."""
+"""A start says on the terminal what it resumes from or that it starts fresh, and that it takes over a job that runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.log_lines import LogLines
 from penstock.common.process import tell
 from penstock.errors import ConfigurationError, JobRunningError, NoCheckpointError, PenstockError
 
@@ -32,11 +33,11 @@ JOB_ID = "0123456789abcdef" * 2
 OTHER_ID = "fedcba9876543210" * 2
 
 #: What a start says first: with a time, of what, and from where.
-PLAIN = r"begins anew, with its checkpoints in {directory}\.$"
-NOWHERE = r"begins anew; a later start cannot resume it, because execution\.checkpointing\.dir is not set\.$"
-FIRST = r"begins anew: {directory} has no record of it, as at its first start\. If it has run before"
-LEFT = r"begins anew, although an earlier run of that id has left checkpoints\."
-UNFINISHED = r"begins anew: its earlier run has completed no checkpoint in {directory}\.$"
+PLAIN = r"starts fresh, with its checkpoints in {directory}\.$"
+NOWHERE = r"starts fresh; a later start cannot resume it, because execution\.checkpointing\.dir is not set\.$"
+FIRST = r"starts fresh: {directory} has no record of it\. That is right at its first start\. If it has run before"
+LEFT = r"starts fresh, although an earlier run of that id has left checkpoints\."
+UNFINISHED = r"starts fresh: its earlier run has completed no checkpoint in {directory}\.$"
 CHECKPOINT = r"resumes from checkpoint \d+ of 1970-01-01 \d\d:\d\d:\d\d \({directory}/{job_id}/chk-\d+\)\.$"
 SAVEPOINT = r"resumes from savepoint \d+ of 1970-01-01 \d\d:\d\d:\d\d \({savepoints}/savepoint-[0-9a-f-]+\)\.$"
 OTHERS = CHECKPOINT.replace("{job_id}", OTHER_ID)
@@ -108,7 +109,7 @@ def start(
 
 
 @cells("lives, number", [(lives, number) for lives in STARTS for number in range(len(FLAGS))])
-def test_each_start_says_that_it_resumes_and_from_where_or_that_it_begins_anew(
+def test_each_start_says_that_it_resumes_and_from_where_or_that_it_starts_fresh(
     lives: str, number: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     directory = f"memory://headlines-{number}-{lives.replace(' ', '-')}"
@@ -123,7 +124,7 @@ def test_each_start_says_that_it_resumes_and_from_where_or_that_it_begins_anew(
         error = driver.result.exception(0)
     except PenstockError as refused:
         error = refused
-    said = [line for line in capfd.readouterr().err.splitlines() if re.search("begins anew|resumes|to run", line)]
+    said = [line for line in capfd.readouterr().err.splitlines() if re.search("starts fresh|resumes|to run", line)]
     if isinstance(expected, type):
         assert isinstance(error, expected) or isinstance(error and error.__cause__, expected), error
         assert said == []
@@ -135,7 +136,7 @@ def test_each_start_says_that_it_resumes_and_from_where_or_that_it_begins_anew(
     ), said
 
 
-@pytest.mark.parametrize("handler", ["none", "a file", "the terminal"])
+@pytest.mark.parametrize("handler", ["none", "a file", "the terminal", "the dashboard"])
 def test_a_line_is_on_the_terminal_once_whatever_the_log_shows(
     handler: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +146,12 @@ def test_a_line_is_on_the_terminal_once_whatever_the_log_shows(
     monkeypatch.setattr(logger, "level", logging.INFO)
     logger.manager._clear_cache()
     file = logging.FileHandler(tmp_path / "log", delay=True)
-    logger.handlers += {"none": [], "a file": [file], "the terminal": [logging.StreamHandler(sys.stderr)]}[handler]
+    logger.handlers += {
+        "none": [],
+        "a file": [file],
+        "the terminal": [logging.StreamHandler(sys.stderr)],
+        "the dashboard": [LogLines()],
+    }[handler]
     for level in (logging.INFO, logging.WARNING):
         tell(level, "It begins.", shown=True)
         assert capsys.readouterr().err == "It begins.\n"

@@ -142,7 +142,9 @@ def test_state_behind_a_named_source_goes_on(tmp_path: Path, folder: Folder, ret
 
 
 @pytest.mark.behaviour(23)
-def test_state_behind_a_source_that_was_not_named_while_it_finished_begins_anew(tmp_path: Path, folder: Folder) -> None:
+def test_state_behind_a_source_that_was_not_named_while_it_finished_starts_fresh(
+    tmp_path: Path, folder: Folder
+) -> None:
     def program(sheet: Sheet) -> None:
         sheet.collect(folder.source(sheet).key_by(str).process(Counts()).uid("counts"))
         sheet.collect(sheet.source("long", LONG), "long-out")

@@ -153,7 +153,7 @@ def test_first_start_with_latest_says_so_unless_nothing_was_to_be_found(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = cancelled(name, job_id=JOB_ID, **{"penstock.allow-first-start": "true"})
-    assert f"Job 'numbers' ({job.job_id}) begins anew: memory://{name} has no record of it" in caplog.text
+    assert f"Job 'numbers' ({job.job_id}) starts fresh: memory://{name} has no record of it" in caplog.text
     caplog.clear()
     run(name, recover="latest")
     run(name)
@@ -255,7 +255,7 @@ def test_job_that_is_found_keeps_its_id_whatever_has_become_of_the_mark(name: st
     assert run(name, recover="latest")[0].job_id == first.job_id
 
 
-def test_latest_does_not_begin_anew_beside_a_job_whose_name_cannot_be_read(name: str) -> None:
+def test_latest_does_not_start_fresh_beside_a_job_whose_name_cannot_be_read(name: str) -> None:
     run(name, job_id=JOB_ID, cancel_after=2)
     storage = open_storage(f"memory://{name}")
     for number in checkpoint_ids(storage.names(JOB_ID)):
@@ -311,7 +311,7 @@ def test_latest_after_a_cancel_that_kept_nothing_is_an_error(name: str) -> None:
     assert world.runs == 0
 
 
-def test_latest_after_a_failure_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+def test_latest_after_a_failure_before_the_first_checkpoint_starts_fresh(tmp_path: Path) -> None:
     story = Story(tmp_path)
 
     def program(divisor: int) -> Callable[[Sheet], None]:

@@ -118,7 +118,7 @@ def reports_of(acks: Iterable[SubtaskAck]) -> Reports:
 
 
 def restored_reports(snapshot: JobSnapshot, sources: Iterable[str]) -> Reports:
-    """Return the reports of the last epoch before a restart; at another parallelism, readers begin anew without any.
+    """Return the reports of the last epoch before a restart; at another parallelism, readers start fresh without any.
 
     Args:
         snapshot: The last checkpoint.

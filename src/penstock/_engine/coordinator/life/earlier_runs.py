@@ -1,7 +1,7 @@
 """What the records of a job's earlier runs must show at its next start: one that finds nothing may not be the first.
 
 Who knows that a job has run before, its supervisor or its program, or says so by ``-s latest``, has its directory
-checked for that. Who cannot know begins anew, and the log says so.
+checked for that. Who cannot know starts fresh, and the log says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The line that each start says: what the job resumes from, or that it begins anew."""
+"""The line that each start says: what the job resumes from, or that it starts fresh."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
 
 _FIRST: Final = (
-    "Job {job} begins anew: {directory} has no record of it, as at its first start. If it has run before, that is not "
-    "the directory in which it was (execution.checkpointing.dir), and what it has published comes a second time."
+    "Job {job} starts fresh: {directory} has no record of it. That is right at its first start. If it has run before, "
+    "its checkpoints are elsewhere (execution.checkpointing.dir), and it publishes its results a second time."
 )
 _LEFT: Final = (
-    "Job {job} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until "
+    "Job {job} starts fresh, although an earlier run of that id has left checkpoints. They stay where they are, until "
     "you remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job continues from "
     "them."
 )
-_UNFINISHED: Final = "Job {job} begins anew: its earlier run has completed no checkpoint in {directory}."
+_UNFINISHED: Final = "Job {job} starts fresh: its earlier run has completed no checkpoint in {directory}."
 _RECOVERS: Final = (
     "Job {job} resumes where an earlier driver of it was lost: what that has stored in {directory} is not made again."
 )
-_PLAIN: Final = "Job {job} begins anew, with its checkpoints in {directory}."
+_PLAIN: Final = "Job {job} starts fresh, with its checkpoints in {directory}."
 _NOWHERE: Final = (
-    "Job {job} begins anew; a later start cannot resume it, because execution.checkpointing.dir is not set."
+    "Job {job} starts fresh; a later start cannot resume it, because execution.checkpointing.dir is not set."
 )
 
 
@@ -41,7 +41,7 @@ def headline(
     Args:
         settings: The job's settings.
         job: The job, by name and id.
-        restored: What it resumes from; None if it begins anew.
+        restored: What it resumes from; None if it starts fresh.
         newest: The newest record of the job; None if there is none.
         continues: Whether it continues its earlier run, if that has got anywhere.
     """

@@ -106,7 +106,7 @@ _GO_ON_TOO: Final = (
 _RUNS: Final = "Job {} runs in {}. This start takes it over, and that driver ends."
 
 _NAMELESS: Final = (
-    "none of its records can be read, so it may be job {!r}, and latest would begin that anew; where it is another "
+    "none of its records can be read, so it may be job {!r}, and latest would start that fresh; where it is another "
     "one, move it away, or set penstock.job-id for this one"
 )
 
@@ -220,7 +220,7 @@ class JobStart:
         return [ReadChainEntry(path)]
 
     def _start_fresh(self) -> list[Instruction]:
-        """Begin the job anew, unless the driver that has finished it was lost before its own end."""
+        """Start the job fresh, unless the driver that has finished it was lost before its own end."""
         if self._newest is None or self._newest.kind is not ChainEntryKind.FINISHED:
             return self._take_over()
         self.phase = StartPhase.LOOKING_FOR_EVENTS

@@ -71,7 +71,7 @@ class JobTermination:
         self._savepoint: str | None = None
         #: Whether the job has ended, and nothing is left from which it could continue.
         self.is_over = False
-        #: Whether the end of the job is on its chain, so that another start of a batch job begins anew.
+        #: Whether the end of the job is on its chain, so that another start of a batch job starts fresh.
         self.is_recorded = False
         #: Whether the job has ended, and has read all of its input in this run: one that was stopped has FINISHED, too.
         self.is_complete = False

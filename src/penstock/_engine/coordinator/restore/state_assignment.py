@@ -1,7 +1,7 @@
 """Assigns the state of a checkpoint to the operators and subtasks of the job that starts from it.
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
-writers are redistributed, splits go back to the enumerator, and watermarks begin anew. A finished operator stays
+writers are redistributed, splits go back to the enumerator, and watermarks start fresh. A finished operator stays
 finished. If only some subtasks of an operator have finished, all of them run again and share the state of those that
 had not: what a finished subtask has left in a list is counted and not assigned (FLIP-147).
 """
@@ -212,7 +212,7 @@ def _fit(
         )
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
-    # A reader's splits go back to the enumerator, and watermarks begin anew; only states of items are left.
+    # A reader's splits go back to the enumerator, and watermarks start fresh; only states of items are left.
     states = _deal(found, wanted.parallelism) if node.factory.has_items else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
@@ -229,7 +229,7 @@ def _fit(
 def _for_readers_anew(
     source: OperatorMetadata, enumerator: SourceCoordinatorState, parallelism: int
 ) -> SourceCoordinatorState:
-    """Return the state of an enumerator whose readers all start anew; they get the end of the input again.
+    """Return the state of an enumerator whose readers all start fresh; they get the end of the input again.
 
     Splits of readers and on the way to them go back to the enumerator, and readers request splits anew. Source events
     on the way are kept in order; the heir of a subtask that no longer exists takes over its events.

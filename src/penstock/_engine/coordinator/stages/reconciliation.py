@@ -106,10 +106,10 @@ class JobReconciliation:
         return True
 
     def _start_fresh(self, error: Exception) -> None:
-        cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
+        cause = InternalError(f"The recovery of the job failed, and it starts fresh: {error_line(error)}")
         self._context.emit(self._recovery.clear(str(cause)))
         self._context.report_failure(cause, self._state.chain.next_id, counted=False)
-        self._context.emit(do.LogMessage("The job begins anew", cause))
+        self._context.emit(do.LogMessage("The job starts fresh", cause))
         self._life.restart()
 
     def resumed(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:

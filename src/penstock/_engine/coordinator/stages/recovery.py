@@ -221,7 +221,7 @@ class JobRecovery:
         return do.RecordJobEvents((), cut=True)
 
     def clear(self, reason: str) -> do.RecordJobEvents:
-        """Forget what was recorded: the job begins anew."""
+        """Forget what was recorded: the job starts fresh."""
         self._history, self._damage = [], ""
         return do.RecordJobEvents((LogBaseEvent(reason),), cut=True)
 

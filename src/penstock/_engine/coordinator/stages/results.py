@@ -47,7 +47,7 @@ class StageResults:
         self._stored: list[ResultPartition] = []
 
     def begin(self, job_id: str, run_id: str) -> list[do.Instruction]:
-        """Begin anew: delete what earlier runs and the last attempt of this run have stored."""
+        """Start fresh: delete what earlier runs and the last attempt of this run have stored."""
         stored, self.acks, self._stored = self._stored, [], []
         return [] if self._keeps else [do.DeleteResults(job_id, _paths(stored, job_id), run_id)]
 

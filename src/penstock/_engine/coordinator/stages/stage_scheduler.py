@@ -58,7 +58,7 @@ class StageScheduler(Scheduler[StageCheckpoints]):
         super().__init__(parts, StageCheckpoints(parts, self._results))
         #: By vertex whose input is known: what its subtasks read.
         self._bounds = VertexBounds(graph, state.settings.auto_parallelism)
-        #: None for a job that begins anew after a failure.
+        #: None for a job that starts fresh after a failure.
         self._recovery = None if recovery is None else JobRecovery(state.plan, recovery)
         self._reconciliation = (
             None
@@ -95,7 +95,10 @@ class StageScheduler(Scheduler[StageCheckpoints]):
         self._bounds.of_vertex.clear()
         self._redo()
         if _has_begun(checkpoint):
-            reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
+            reason = (
+                "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or start it "
+                "fresh"
+            )
             self._life.fail(UnsupportedOperationError("A batch job that continues from a checkpoint", reason))
         elif not self._state.ledger:
             self._open()

@@ -99,7 +99,7 @@ class Resumption:
         if there is None:
             if in_place is not None and in_place.is_kept and not in_place.has_ended:
                 _log.warning(
-                    "Job %r begins anew. An earlier process has started %r (%s) in its place, which has not ended: if "
+                    "Job %r starts fresh. An earlier process has started %r (%s) in its place, which has not ended: if "
                     "that is the same job, give it the same name in each process",
                     *(job_name, in_place.job_name, in_place.job_id),
                 )

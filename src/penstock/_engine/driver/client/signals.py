@@ -179,6 +179,25 @@ def ending_on_signals(interruption: Interruption) -> Generator[None]:
                 signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ending_the_start(job_name: str) -> Generator[None]:
+    """End the process without a traceback if Ctrl-C comes while Spark starts for a job.
+
+    A program with a handler of its own for SIGINT, and a cell of a notebook, get the `KeyboardInterrupt`.
+
+    Args:
+        job_name: The job.
+    """
+    is_free = _is_free(signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_free or is_interactive():
+            raise
+        report(f"Job {job_name!r} was interrupted while Spark started; nothing of it has run.")
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
 def _is_free(handler: object) -> bool:
     """Tell whether a signal has no handler other than Python's or Spark's; an ignored signal (SIG_IGN) is not free."""
     if handler in {signal.SIG_DFL, signal.default_int_handler}:

@@ -271,7 +271,7 @@ class JobMonitor:
         Args:
             acks: What ran; several of a subtask in the order of its runs.
             now: When.
-            begins: Whether the figures begin anew.
+            begins: Whether the figures start fresh.
         """
         ran = {(ack.vertex, ack.subtask) for ack in acks}
         rows = [

@@ -224,7 +224,7 @@ class JobEventStore:
     def _check_claim(self) -> None:
         """Raise FencedError if a later driver has ended the job, and has deleted its events.
 
-        The job may have begun anew since, and have taken the same numbers.
+        The job may have started fresh since, and have taken the same numbers.
         """
         claim = self._read(self._job_id, self._claim)
         own = self._header

@@ -1,7 +1,7 @@
 """When aligned windows fire: all keys of a window at once, when the watermark passes its end, without timers.
 
 For windows that stay open for late records the fired keys are stored (in Flink, their timers are deleted): watermarks
-begin anew at another parallelism and pass the window's end again. A key that gets a record before that fires again, as
+start fresh at another parallelism and pass the window's end again. A key that gets a record before that fires again, as
 in Flink.
 """
 

@@ -1,7 +1,7 @@
 """The watermark up to which sliding windows were cleared, by key group.
 
-A slice outlives the first of its windows. After rescaling, watermarks begin anew and would fire these windows again, so
-checkpoints hold the progress of each key group.
+A slice outlives the first of its windows. After rescaling, watermarks start fresh and would fire these windows again,
+so checkpoints hold the progress of each key group.
 """
 
 from __future__ import annotations

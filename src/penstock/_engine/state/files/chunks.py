@@ -223,8 +223,8 @@ class Chunker:
     def _timer_chunk(self, op: ChunkOperation, timers: Timers, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
         chunk = Chunk(op, timers.name, TIMERS, False, (), key_groups, [])
         _take_addresses(chunk, columns.addresses)
-        if op is ChunkOperation.PUT and any(type(normal) is bytes for normal in chunk.keys):
-            chunk.originals = columns.originals
+        if op is ChunkOperation.PUT:
+            chunk.originals = _unless_all_none(columns.originals)
         return chunk
 
     # ---------------------------------------------------------------------------------------------------------- helpers

@@ -96,7 +96,7 @@ function loss({ since, host, pid, is_gone: isGone, was_resumed: wasResumed, chec
       gone,
       wasResumed && " Another run of the job has begun since.",
       command && h("div", { class: "result" }, isGone ? "Resume it with " : "If it is gone, resume it with ", copyable(command, "the command")),
-      !wasResumed && !command && " No checkpoint of it stayed: its program starts it anew.",
+      !wasResumed && !command && " No checkpoint of it stayed: its program starts it fresh.",
     ),
   );
 }

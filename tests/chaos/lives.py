@@ -1,0 +1,466 @@
+"""The lives of random jobs: drawn as plain data, lived in this process, and compared with the model at the end.
+
+A life is a list of chapters. Each is one start of the job, with its circumstances, its troubles, and how it is to end;
+calm chapters follow until the job has come to its end. Lives that need real processes, a Spark or servers have a place
+beside `Life`: whatever runs a drawn job and its chapters, and leaves what its sinks hold to `Truth`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.chaos.programs import Program
+from tests.chaos.store import CALLS, Weather, stormy
+from tests.chaos.truth import check
+from tests.kit.clock import CLOCK, measure_by_the_clock, wait
+from tests.kit.stories import Story
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.operators.clocks import TaskClock
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.runtime.worker_cache import WorkerCache
+from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+from penstock._engine.savepoints.survey import LeftoverPlaces, Survey
+from penstock.common.job_status import JobStatus
+from penstock.errors import (
+    ChangedProgramError,
+    FencedError,
+    FinishedOperatorError,
+    InternalError,
+    MixedChainError,
+    MovedOperatorError,
+    NoCheckpointError,
+    PenstockError,
+    RestoreError,
+    UnclaimedStateError,
+)
+from penstock.testing.in_process import Chaos
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.chaos.jobs import Job
+    from tests.kit.driving import Driven
+    from tests.kit.stories import Chapter as Told
+
+    from penstock._engine.driver.driver import JobDriver
+
+JOB_ID = "c" * 32
+BEGINNING_MS = 1_700_000_000_000
+#: Later than all that was written.
+LATER_MS = 1 << 50
+#: No job takes more in one start, whatever goes wrong: else it is stuck.
+MOST_EPOCHS, MOST_STEPS, MOST_CALM = 150, 10_000, 6
+
+STOPS = {"suspend": StopMode.SUSPEND, "cancel with savepoint": StopMode.CANCEL, "drain": StopMode.DRAIN}
+ASKS: dict[str, Callable[[JobDriver], object]] = {
+    "checkpoint": lambda driver: driver.trigger_checkpoint(),
+    "savepoint": lambda driver: driver.savepoint(None, StopMode.NO),
+    "cancel": lambda driver: driver.cancel(),
+}
+#: What happens at a step of the driver, and what at a request to a store.
+AT_STEPS = (
+    *("kill", "lost worker", "lost host", "clock ahead", "clock back", "checkpoint", "savepoint", "clean"),
+    *("second driver", "suspend", "cancel with savepoint", "drain", "cancel"),
+)
+AT_REQUESTS = tuple(CALLS)
+TASKS = {"task twice": "retries", "readers of two attempts": "mixtures", "lost epoch": "losses"}
+STARTS = ("start with CLAIM", "start with NO_CLAIM", "rescale", "changed program", "small memory")
+TROUBLES = (*AT_STEPS, *AT_REQUESTS, *TASKS, *STARTS)
+#: What a batch job refuses or does not have.
+OF_STREAMS = {
+    *("checkpoint", "savepoint", "suspend", "cancel with savepoint", "drain"),
+    *("start with CLAIM", "start with NO_CLAIM", "small memory"),
+}
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL."""
+
+
+class StuckError(BaseException):
+    """The job takes far more epochs or steps than it needs."""
+
+
+# ------------------------------------------------------------------------------------------------------------ the data
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What happens at a step of the driver or at a request to a store, both counted from the start; and how much."""
+
+    kind: str
+    at: int = 0
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One start of a job."""
+
+    #: The parallelism of each source, operator and sink.
+    sizes: tuple[int, ...]
+    troubles: tuple[Trouble, ...] = ()
+    #: After a stop with savepoint: how to start from it.
+    start: str = "latest"
+    #: Before which operator the program has one more, without state.
+    changed: int | None = None
+    memory: str = "64 mb"
+    workers: int = 1
+    hosts: int = 1
+    records: int = 4
+    retained: int = 1
+    chaos: tuple[tuple[str, float], ...] = ()
+
+    def has(self, kind: str) -> bool:
+        return any(trouble.kind == kind for trouble in self.troubles)
+
+
+def possible(feature: str, trouble: str) -> bool:
+    """Tell whether a pair can be met: the features of a job are those of `Job.features`."""
+    if feature.startswith("batch"):
+        return trouble not in OF_STREAMS and not (
+            feature == "batch with recovery" and trouble in {"rescale", "changed program", "cancel"}
+        )
+    return (feature, trouble) != ("time to live", "clock back")  # the model says when state expires, as time passes
+
+
+def draw_life(choose: random.Random, job: Job, wanted: set[str]) -> tuple[Chapter, ...]:
+    """Draw the chapters of a job's life; the first have the wanted troubles."""
+    allowed = [kind for kind in TROUBLES if all(possible(feature, kind) for feature in job.features())]
+    must = sorted(wanted)
+    several = choose.randint(1, 3) + bool({*STARTS, "rescale"} & wanted)
+    chapters: list[Chapter] = []
+    for number in range(several):
+        kinds = [*(must if number < 2 else ()), *(choose.choice(allowed) for _ in range(choose.randint(0, 3)))]
+        if number < several - 1 and not {"kill", *STOPS, "cancel"} & set(kinds):
+            kinds.append(choose.choice([kind for kind in ("kill", *STOPS, "cancel") if kind in allowed]))
+        if {"start with CLAIM", "start with NO_CLAIM"} & wanted and number == 0:
+            kinds = [kind for kind in kinds if kind not in {"kill", "drain", "cancel"}] + ["suspend"]
+        if "drain" in kinds and "drain" not in wanted and choose.random() < 0.7:
+            kinds.remove("drain")  # it ends the life
+        chapters.append(draw_chapter(choose, job, kinds, chapters[-1] if chapters else None))
+    return tuple(chapters)
+
+
+def draw_chapter(choose: random.Random, job: Job, kinds: list[str], before: Chapter | None) -> Chapter:
+    def troubles() -> Iterator[Trouble]:
+        for kind in kinds:
+            if kind in AT_STEPS:
+                yield Trouble(
+                    kind, choose.choice((choose.randint(1, 20), choose.randint(8, 120))), choose.randint(1, 9)
+                )
+            elif kind in AT_REQUESTS:
+                size = choose.choice((1, 1, 3, 12, 40)) if kind in {"store away", "full disk"} else 1
+                yield Trouble(kind, choose.choice((choose.randint(1, 40), choose.randint(20, 200))), size)
+
+    sizes = before.sizes if before else tuple(choose.randint(1, 4) for _ in range(job.vertices))
+    if before and ("rescale" in kinds or (choose.random() < 0.2 and not job.recovers)):
+        sizes = tuple(choose.randint(1, 4) for _ in range(job.vertices))
+    changed = before.changed if before else None
+    if "changed program" in kinds and job.operators:
+        changed = choose.randrange(len(job.operators)) if changed is None else None
+    hosts = 2 if "lost host" in kinds else choose.randint(1, 2)
+    return Chapter(
+        sizes,
+        tuple(sorted(troubles(), key=lambda trouble: trouble.at)),
+        next((kind[11:] for kind in kinds if kind.startswith("start with")), "latest"),
+        changed,
+        "1 b" if "small memory" in kinds else choose.choice(("3 kb", "64 mb", "64 mb")),
+        choose.randint(hosts, 3),
+        hosts,
+        (60 if any(source.kind == "many splits" for source in job.sources) else choose.choice((2, 4, 6, 9, 12))),
+        choose.randint(1, 3),
+        tuple((name, choose.choice((0.05, 0.2))) for kind, name in TASKS.items() if kind in kinds),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- a life
+
+
+class Life:
+    """Lives the chapters of a job in a folder.
+
+    Args:
+        job: The job.
+        chapters: Its chapters.
+        place: For all files.
+        seed: Of what tasks do.
+    """
+
+    def __init__(self, job: Job, chapters: tuple[Chapter, ...], place: Path, seed: int = 0) -> None:
+        self.job, self.chapters, self.place = job, chapters, place
+        self.story = Story(place, seed=seed, slots=1 + seed % 2)
+        self.weather = Weather()
+        #: The troubles that have happened.
+        self.met: set[str] = set()
+        #: What happened, line by line.
+        self.tale: list[str] = []
+        self.tees = any(chapter.has("drain") for chapter in chapters)
+        #: The chapter whose program and parallelism the job's newest checkpoint has.
+        self.shape: Chapter | None = None
+        self.savepoint: str | None = None
+        self.anew = False
+        #: The job was ended by a driver that was killed before it had cleaned up.
+        self.was_killed_last = False
+        #: A start without "latest" leaves what a cancelled run before it has kept.
+        self.was_cancelled = self.leaves_run = False
+        (place / "savepoints").mkdir(parents=True)
+        (place / "checkpoints").mkdir()
+
+    def live(self) -> None:
+        """Live it to its end, and look whether all is as it has to be.
+
+        Raises:
+            AssertionError: It is not.
+        """
+        with surroundings(), stormy(self.weather):
+            for chapter in self.chapters:
+                if self.tell(chapter):
+                    break
+            else:
+                calm = replace(self.shape or self.chapters[-1], troubles=(), start="latest", chaos=())
+                for _ in range(MOST_CALM):
+                    if self.tell(calm):
+                        break
+                else:
+                    raise AssertionError(f"the job is not at its end after {MOST_CALM} calm starts")
+        self.met |= self.weather.met
+        check(self)
+
+    def tell(self, chapter: Chapter) -> bool:
+        """Live a chapter; tell whether the job was at its end already."""
+        run = Run(self, chapter)
+        told = run.run()
+        self.weather.clear()
+        CLOCK.advance(60_000)  # "latest" goes by time
+        self.met |= run.met
+        status = None if told is None else told.status
+        self.tale.append(f"{chapter.sizes} {chapter.start}: {run.happened or 'nothing'}; {status and status.name}")
+        if run.has_claimed:
+            self.shape = chapter
+        if run.epochs:
+            self.was_killed_last = told is None
+        if told is None:
+            return False
+        if status is JobStatus.FAILED:
+            self.judge(run, told)
+        self.anew = isinstance(told.error, NoCheckpointError)
+        self.was_cancelled = status is JobStatus.CANCELED or self.anew
+        self.savepoint = run.saved()
+        return status is JobStatus.FINISHED and (run.epochs == 0 or self.job.batch)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether a driver could not clean up: `penstock clean` has to find what is left.
+
+        One that was replaced may write files of state until it knows.
+        """
+        return (
+            self.leaves_run or self.was_killed_last or "second driver" in self.met or self.weather.has_refused_deletions
+        )
+
+    def judge(self, run: Run, told: Told) -> None:
+        """Look whether an error is one that the chapter accounts for."""
+        error, met = told.error, run.met | self.weather.met
+        self.tale.append(f"  {type(error).__name__}: {error!s:.300}")
+        if isinstance(error, FencedError) and "second driver" in met:
+            return
+        other = self.shape is not None and (
+            self.shape.sizes != run.chapter.sizes or self.shape.changed != run.chapter.changed
+        )
+        is_refusal = isinstance(error, FinishedOperatorError | MixedChainError | ChangedProgramError) or (
+            isinstance(error, RestoreError) and "Start it once as it was" in str(error)
+        )
+        is_moved = isinstance(error, MovedOperatorError | UnclaimedStateError) and not self.job.uids
+        if other and (is_refusal or is_moved):
+            calm = replace(run.chapter, sizes=self.shape.sizes, changed=self.shape.changed, troubles=())
+            self.tell(calm)
+            return
+        if isinstance(error, NoCheckpointError) and "before its first checkpoint" in str(error):
+            return
+        if isinstance(error, PenstockError) and not isinstance(error, InternalError) and met & set(CALLS):
+            assert "AssertionError" not in str(error), error
+            return
+        raise AssertionError(f"the job failed: {error}") from error
+
+    def left_over(self) -> Survey:
+        """Return what `penstock clean` would find, were it an hour later."""
+        sinks = tuple(str(path) for path in sorted(self.place.glob("out-*")))
+        checkpoints, savepoints = (str(self.place / "checkpoints"),), (str(self.place / "savepoints"),)
+        places = LeftoverPlaces(checkpoints, savepoints, sinks, retained=self.leaves_run, local=False)
+        return find_leftovers(places, min_age_ms=0, abandoned_age_ms=LATER_MS, now_ms=LATER_MS)
+
+
+class Run:
+    """One start of a job, step by step."""
+
+    def __init__(self, life: Life, chapter: Chapter) -> None:
+        self.life, self.chapter = life, chapter
+        self.met: set[str] = set()
+        self.happened: list[str] = []
+        self.steps = self.epochs = self.dry = 0
+        self.has_claimed = False
+        self.driven: Driven = None  # type: ignore[assignment]
+        self.stop: Any = None
+        self.found: Any = None
+
+    def run(self) -> Told | None:
+        """Run it; None when it was killed."""
+        life, chapter, story = self.life, self.chapter, self.life.story
+        story.records, story.workers, story.hosts = chapter.records, chapter.workers, chapter.hosts
+        story.chaos = Chaos(**dict(chapter.chaos))
+        life.weather.forecast([trouble for trouble in chapter.troubles if trouble.kind in AT_REQUESTS])
+        if self.is_restored_from_savepoint:
+            self.met.add(f"start with {chapter.start}")
+        if life.shape is not None:
+            self.met |= {"rescale"} if life.shape.sizes != chapter.sizes else set()
+            self.met |= {"changed program"} if life.shape.changed != chapter.changed else set()
+        life.leaves_run |= life.was_cancelled and (self.is_restored_from_savepoint or life.anew)
+        program = Program(life.job, chapter.sizes, life.place, chapter.changed, life.tees)
+        try:
+            told = story.run(program, step=self.step, watch=self.begin, **self.settings())
+        except KilledError:
+            told = None
+        except PenstockError as error:  # before there is a driver
+            if not life.weather.met & set(CALLS):
+                raise
+            self.happened.append(f"{type(error).__name__}: {error!s:.200}")
+            told = None
+        self.met |= {kind for kind, name in TASKS.items() if name in dict(chapter.chaos) and self.epochs > 3}
+        self.met |= {"small memory"} if chapter.memory == "1 b" and self.epochs > 1 else set()
+        return told
+
+    @property
+    def is_restored_from_savepoint(self) -> bool:
+        return self.chapter.start != "latest" and self.life.savepoint is not None
+
+    def settings(self) -> dict[str, str]:
+        job, chapter = self.life.job, self.chapter
+        settings = {
+            "job_id": JOB_ID,
+            "first": "true",
+            "interval": "1 s",
+            "retained": str(chapter.retained),
+            "restart": "fixed-delay",
+            "attempts": "30",
+            "delay": "1 s",
+            "penstock.state.memory": chapter.memory,
+            "execution.sorted-inputs.memory": chapter.memory,
+        }
+        if self.is_restored_from_savepoint:
+            settings |= {"recover": str(self.life.savepoint), "claim": chapter.start}
+        elif not self.life.anew:
+            settings["recover"] = "latest"
+        if job.in_files:
+            settings["inline"] = "0 b"
+        if job.recovers:
+            settings |= {
+                "execution.batch.job-recovery.enabled": "true",
+                "execution.batch.job-recovery.operator-coordinator-snapshot.min-pause": "0 ms",
+                "job-event.store.write-buffer.size": "1",
+            }
+        return settings
+
+    def begin(self, driven: Driven) -> None:
+        self.driven = driven
+
+    def step(self, instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
+        """Perform a step of the driver, with what happens before it."""
+        self.steps += 1
+        if isinstance(instruction, do.RunEpoch):
+            self.epochs += 1
+            self.drain_if_dry()
+        if self.steps > MOST_STEPS or self.epochs > MOST_EPOCHS:
+            raise StuckError
+        for trouble in self.chapter.troubles:
+            if trouble.kind in AT_STEPS and trouble.at == self.steps:
+                self.happen(trouble)
+        if self.found is not None and self.found[0] == self.steps:
+            remove_leftovers(self.found[1])
+        perform(instruction)
+        self.has_claimed |= isinstance(instruction, do.PutChainEntry)
+
+    def drain_if_dry(self) -> None:
+        """End a job without an end once there is nothing more to read."""
+        if not self.life.job.endless:
+            return
+        driver = self.driven.driver
+        self.dry = 0 if self.epochs <= 2 or driver.progress.epoch_records else self.dry + 1
+        if self.dry and self.dry % 8 == 0:  # one may fail
+            driver.savepoint(None, StopMode.DRAIN)
+
+    def happen(self, trouble: Trouble) -> None:
+        """Let something happen."""
+        kind, driver = trouble.kind, self.driven.driver
+        if kind in {"savepoint", *STOPS} and not self.epochs:  # whoever asks then waits for the job's id
+            return
+        self.happened.append(f"{kind} at step {trouble.at}")
+        if kind != "second driver":
+            self.met.add(kind)
+        match kind:
+            case "kill":
+                raise KilledError
+            case "lost worker" | "lost host":
+                self.lose(trouble.size, whole_host=kind == "lost host")
+            case "clock ahead" | "clock back":
+                by_ms = (1_000, 30_000, 90_000, 86_400_000)[trouble.size % 4]
+                CLOCK.jump(by_ms if kind == "clock ahead" else -by_ms)
+            case "clean":
+                survey = self.life.left_over()
+                self.found = self.steps + trouble.size - 1, survey.leftovers
+            case "second driver":
+                self.take_over()
+            case "checkpoint" | "savepoint" | "cancel":
+                ASKS[kind](driver)
+            case _:
+                self.stop = kind, driver.savepoint(None, STOPS[kind])
+
+    def lose(self, which: int, *, whole_host: bool) -> None:
+        """Lose a worker with all that it keeps, or a host with its workers and its disk."""
+        runner = self.driven.runner
+        host = which % runner._hosts
+        for number in range(host, len(runner.workers) if whole_host else host + 1, runner._hosts):
+            runner.workers[number] = WorkerCache(TaskClock.by_hand(CLOCK.now_ms, CLOCK.passed_ms, wait))
+        for path in self.life.place.glob(f"state-*/**/host-{host}") if whole_host else ():
+            shutil.rmtree(path)
+
+    def take_over(self) -> None:
+        """Let another driver start the job, and come to its end or be killed; then this one goes on."""
+        if not self.has_claimed:  # else it is this one that takes over
+            return
+        self.met.add("second driver")
+        steps = Trouble("kill", 10 + 7 * self.epochs) if self.epochs % 2 else None
+        chapter = replace(self.chapter, start="latest", troubles=(steps,) if steps else (), chaos=())
+        self.life.shape, self.life.anew = chapter, False
+        other = Run(self.life, chapter)
+        self.life.weather.forecast([])
+        told = other.run()
+        self.happened.append(f"(the other one: {other.happened or (told and told.status.name)})")
+        if told is not None and told.status is JobStatus.FAILED:
+            raise AssertionError(f"the second driver failed: {told.error}") from told.error
+
+    def saved(self) -> str | None:
+        """Return the savepoint that it was stopped into, or None."""
+        if self.stop is None or not self.stop[1].done() or self.stop[1].exception() is not None:
+            return None
+        return None if self.stop[0] == "drain" else self.stop[1].result()
+
+
+@contextmanager
+def surroundings() -> Iterator[None]:
+    """Let time and names be the same each time a life is lived."""
+    made = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secrets.token_hex", lambda size=32: f"{next(made):0{2 * size}x}")
+        patch.setattr(CLOCK, "_passed_ms", BEGINNING_MS)
+        patch.setattr(CLOCK, "_jumped_ms", 0)
+        measure_by_the_clock(patch)
+        yield

@@ -1,0 +1,60 @@
+"""A minute of random jobs with random lives; `make chaos` has more of them, and says how to live one again."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos import run
+from tests.chaos.operators import BUILD, key_of
+from tests.chaos.shrink import shrunk
+
+from penstock.datastream import KeyedProcessFunction
+
+if TYPE_CHECKING:
+    import pytest
+
+#: How long, in seconds by the clock.
+SECONDS = float(os.environ.get("PENSTOCK_CHAOS_SECONDS", "60"))
+
+
+def test_random_jobs_with_random_lives_give_what_the_model_gives_and_leave_nothing_over() -> None:
+    report = run.run(int(os.environ["PENSTOCK_SEED"]), SECONDS, shrinking_s=30)
+    assert not report.failures, "\n\n".join(map(str, report.failures))
+    assert report.lives
+    assert sum(cell.met for cell in report.pairs.cells.values()) > report.lives
+
+
+def test_a_life_that_is_lived_again_is_the_same_to_the_word() -> None:
+    drawn = run.drawn_life(7, frozenset({"count", "kill", "rescale"}))
+    tales = [run.lived(drawn, 7)[1].tale for _ in range(2)]
+    assert tales[0] == tales[1]
+
+
+class Forgetful(KeyedProcessFunction):
+    """Counts in its own memory."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.counts = Counter[Any]()
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.counts[ctx.get_current_key()] += 1
+        number = self.counts[ctx.get_current_key()]
+        yield ctx.get_current_key(), number, number, None
+
+
+def test_an_operator_that_loses_its_state_is_found_and_its_life_is_shrunk_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(BUILD, "count", lambda stream: stream.key_by(key_of).process(Forgetful()))
+    failing = (
+        drawn
+        for seed in range(10)
+        for drawn in [run.drawn_life(seed, frozenset({"count", "kill"}))]
+        if run.lived(drawn, seed)[0] is not None
+    )
+    job, chapters = shrunk(next(failing), lambda drawn: run.lived(drawn, 0)[0] is not None, 20)
+    assert [operator.kind for operator in job.operators] == ["count"]
+    assert len(chapters) == 1
+    assert sum(len(source.records) for source in job.sources) < 12

@@ -1,0 +1,67 @@
+"""What must be true at the end of a life: the sinks hold what the model says, and nothing is left over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos import model
+from tests.chaos.programs import published_records, seen
+
+from penstock._engine.savepoints.disposal import dispose
+from penstock._engine.savepoints.leftovers import remove_leftovers
+from penstock.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from tests.chaos.lives import Life
+
+
+def check(life: Life) -> None:
+    """Compare what the sinks hold with the model, and what is on the disk with what may be there."""
+    job, place = life.job, life.place
+    inputs = [source.records for source in job.sources]
+    if life.tees:
+        read = [published_records(place / f"read-{number}") for number in range(len(inputs))]
+        for source, records in zip(job.sources, read, strict=True):
+            check_prefixes(source.splits, records)
+        inputs = read
+    streams = model.streams(job, inputs)
+    for number, output in enumerate(job.outputs):
+        truth, found = Counter(map(repr, streams[output.stream])), seen(place, number, output)
+        if output.kind == "upsert":
+            truth = Counter(set(truth))
+            missing, more = truth - found, Counter[str]() if life.tees else found - truth
+        else:
+            missing, more = truth - found, found - truth
+        assert not missing, f"sink {number} ({output.kind}) lacks {shortly(missing)}; it has too much: {shortly(more)}"
+        assert not more, f"sink {number} ({output.kind}) has too much: {shortly(more)}"
+    check_disk(life)
+
+
+def shortly(records: Counter[str]) -> str:
+    return f"{sum(records.values())} records, such as {', '.join(sorted(records)[:3])}"
+
+
+def check_prefixes(splits: tuple[Any, ...], records: list[Any]) -> None:
+    """Look whether a drained source has read each split from its beginning, and each record once."""
+    times = Counter(record[2] for record in records)
+    assert set(times.values()) <= {1}, f"read twice: {times.most_common(3)}"
+    for split in splits:
+        was_read = [record[2] in times for record in split]
+        assert was_read == sorted(was_read, reverse=True), f"a split was read with gaps: {was_read}"
+
+
+def check_disk(life: Life) -> None:
+    """Look whether savepoints are whole, and whether nothing is left over."""
+    checkpoints = life.place / "checkpoints"
+    for path in sorted((life.place / "savepoints").iterdir()):
+        if (path / "_metadata").exists():
+            assert Savepoint.open(str(path)).verify().damaged == (), path
+            dispose(str(path), [str(checkpoints)])
+    if life.may_leave:
+        assert not remove_leftovers(life.left_over().leftovers).failed
+    survey = life.left_over()
+    assert not survey.leftovers, [f"{one.path}: {one.kind}, {one.reason}" for one in survey.leftovers[:3]]
+    files = [path for path in checkpoints.rglob("*") if path.is_file()]
+    odd = [path for path in files if path.name != "_metadata" and "/." not in str(path)[len(str(life.place)) :]]
+    assert not odd, [str(path) for path in odd[:3]]
