@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.services import kafka, postgres, s3, search, yarn
+from tests.services import kafka, postgres, s3, search
 from tests.services.cache import ServiceError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -125,18 +125,6 @@ def install_search() -> None:
             say(f"The jars of {engine.name} cannot be had; the tests that need them fail. {error}")
 
 
-def install_yarn() -> None:
-    """Get the jars of the YARN cluster."""
-    reason = yarn.why_missing()
-    if reason is not None:
-        say(f"{reason}; the tests that need it are skipped.")
-        return
-    try:
-        yarn.jars()
-    except ServiceError as error:
-        say(f"Hadoop's jars cannot be had; the tests that need them fail. {error}")
-
-
 if __name__ == "__main__":
     install_browser()
     install_flink()
@@ -146,4 +134,3 @@ if __name__ == "__main__":
     install_postgres()
     install_kafka()
     install_search()
-    install_yarn()
