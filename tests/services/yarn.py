@@ -1,4 +1,4 @@
-"""Hadoop YARN on this machine, from Maven Central's jars; ``make tools`` gets them.
+"""Hadoop YARN on this machine, from Maven Central's jars, which are fetched when a test asks for them first.
 
 This module knows the jars, the commands and the configuration of a ResourceManager and its NodeManagers, and asks the
 first one; `tests.cluster.yarn` makes a cluster of them. Files are those of this machine: there is no HDFS.
