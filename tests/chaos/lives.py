@@ -72,6 +72,8 @@ AT_STEPS = (
 )
 AT_REQUESTS = tuple(CALLS)
 TASKS = {"task twice": "retries", "readers of two attempts": "mixtures", "lost epoch": "losses"}
+#: How likely each is for a task; a lost task costs the whole epoch, of which a large job has twenty.
+CHANCES = {"retries": (0.05, 0.2), "mixtures": (0.05, 0.2), "losses": (0.01, 0.05)}
 STARTS = ("start with CLAIM", "start with NO_CLAIM", "rescale", "changed program", "small memory")
 TROUBLES = (*AT_STEPS, *AT_REQUESTS, *TASKS, *STARTS)
 #: What a batch job refuses or does not have.
@@ -178,7 +180,7 @@ def draw_chapter(choose: random.Random, job: Job, kinds: list[str], before: Chap
         hosts,
         (60 if any(source.kind == "many splits" for source in job.sources) else choose.choice((2, 4, 6, 9, 12))),
         choose.randint(1, 3),
-        tuple((name, choose.choice((0.05, 0.2))) for kind, name in TASKS.items() if kind in kinds),
+        tuple((name, choose.choice(CHANCES[name])) for kind, name in TASKS.items() if kind in kinds),
     )
 
 

@@ -200,11 +200,12 @@ def add_output(stream: DataStream[Any], place: Path, number: int, output: Output
                 BucketAssigner.base_path_bucket_assigner()
             )
             policy = RollingPolicy.on_checkpoint_rolling_policy() if output.rolls else policy
-            return stream.map(repr, Types.STRING()).sink_to(builder.with_rolling_policy(policy).build())
+            texts = stream.map(repr, Types.STRING()).uid(f"texts-{number}")  # it may have finished, which is state, too
+            return texts.sink_to(builder.with_rolling_policy(policy).build())
         case "folder":
             return stream.sink_to(FolderSink(folder))
         case "told":
-            texts = stream.map(repr, Types.STRING())  # its committer keeps records in sets
+            texts = stream.map(repr, Types.STRING()).uid(f"texts-{number}")  # its committer keeps records in sets
             return texts.sink_to(ToldSink(folder, FolderSink(place / f"told-{number}"), Answers()))
         case _:
             return stream.sink_to(Upserts(folder))

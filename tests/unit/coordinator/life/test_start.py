@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.coordinator.pure import PLAN, RUN, settings
+from tests.unit.coordinator.pure import PLAN, RUN, Told, settings
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -14,7 +14,7 @@ from penstock._engine.coordinator.checkpoints.chain import ChainWriter
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.start_reactions import react
-from penstock._engine.coordinator.phases import StartPhase
+from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import (
     CheckpointStorageError,
@@ -95,6 +95,17 @@ def test_a_job_that_has_finished_has_nothing_to_do() -> None:
     )
     assert start.machine.already_ended is finished
     assert start.machine.phase is StartPhase.DONE
+
+
+def test_a_driver_whose_claim_comes_after_the_end_of_the_job_has_not_taken_it_over() -> None:
+    finished = record(2, ChainEntryKind.FINISHED)
+    listed, read = ev.ChainEntriesListed((1,)), ev.ChainEntryRead(record(1), "")
+    late = Told(ev.JobsListed((), started_last="d" * 32), listed, read, ev.DriverFound(""), **LATEST)
+    for event in (ev.ChainEntryTaken(finished), ev.ChainEntriesListed((1, 2)), ev.ChainEntryRead(finished, "")):
+        late.tell(event)
+    assert late.phase is Phase.ENDED
+    assert not late.coordinator.has_taken_over
+    assert late.coordinator.runs == finished.runs
 
 
 def test_what_a_finished_job_has_collected_cannot_be_delivered_again() -> None:

@@ -46,7 +46,7 @@ def test_latest_without_a_checkpoint_directory_is_refused_with_the_key_to_set() 
     error = refusal({"execution.state-recovery.path": "latest"})
     assert isinstance(error, ConfigurationError)
     assert error.key == "execution.state-recovery.path"
-    assert "set execution.checkpointing.dir to it" in str(error)
+    assert "execution.checkpointing.dir is not set" in str(error)
 
 
 def test_a_path_without_a_savepoint_is_refused_with_those_in_it_or_beside_it(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -173,8 +172,8 @@ def test_what_a_failed_epoch_counted_counts_once_it_has_run_again(tmp_path: Path
 class Unruly(Epochs):
     """Runs tasks twice, and loses epochs."""
 
-    def __init__(self, chaos: Chaos, records: int, **options: Any) -> None:
-        super().__init__(records, chaos=chaos, **options)
+    def __init__(self, records: int, **options: Any) -> None:
+        super().__init__(records, **options)
         self.attempts = 0
 
     def _attempt(self, *arguments: Any) -> Any:
@@ -184,9 +183,8 @@ class Unruly(Epochs):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_tasks_that_run_twice_count_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    story = Story(tmp_path, workers=3, seed=seed)
-    chaos = Chaos(retries=0.3, mixtures=0.1, losses=0.1)
-    monkeypatch.setattr("tests.kit.stories.Epochs", partial(Unruly, chaos))
+    story = Story(tmp_path, workers=3, seed=seed, chaos=Chaos(retries=0.3, mixtures=0.1, losses=0.1))
+    monkeypatch.setattr("tests.kit.stories.Epochs", Unruly)
     chapter = story.run(program(maps=2, keyed=2))
     assert chapter.status is JobStatus.FINISHED
     assert isinstance(chapter.runner, Unruly)
