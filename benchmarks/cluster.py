@@ -154,7 +154,7 @@ def recover(figures: Figures, cluster: Standalone, job: Watched, megabytes: int)
 def epochs(figures: Figures, epochs: int) -> None:
     """Measure empty epochs."""
     spark = get_session(PARALLELISM)
-    hosts = slots_of(spark, executors_of(spark), None, PARALLELISM)()
+    hosts = slots_of(spark, executors_of(spark), None, PARALLELISM)
     timings = measure(Shape(2, PARALLELISM), spark, epochs, hosts=hosts)
     ratio = median(each.whole / each.bare for each in timings)
     whole, bare = (median(values) * 1000 for values in zip(*((one.whole, one.bare) for one in timings), strict=True))

@@ -38,7 +38,7 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimi
 from penstock.datastream.state import ValueStateDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -188,7 +188,9 @@ def job(shape: Shape, directory: Path) -> StreamExecutionEnvironment:
     return env
 
 
-def measure(shape: Shape, spark: SparkHandle, epochs: int, hosts: tuple[str, ...] | None = None) -> list[Timing]:
+def measure(
+    shape: Shape, spark: SparkHandle, epochs: int, hosts: Callable[[], tuple[str, ...]] | None = None
+) -> list[Timing]:
     """Run the job of a shape for some epochs; on a cluster, its tasks have hosts."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         directory = Path(scratch)

@@ -46,7 +46,7 @@ def start(
     slots: int,
     state_directory: Path,
     on_epoch: Callable[[JobProgress], None] | None = None,
-    hosts: tuple[str, ...] | None = None,
+    hosts: Callable[[], tuple[str, ...]] | None = None,
 ) -> JobDriver:
     """Start the job of an environment.
 
@@ -57,14 +57,14 @@ def start(
         slots: Tasks that run at the same time.
         state_directory: For keyed state on the local disk.
         on_epoch: Is told of each epoch that counts, on the driver's thread.
-        hosts: Of these tasks, where the job runs on a cluster.
+        hosts: Tells the hosts of these tasks, where the job runs on a cluster.
     """
     folders = (str(Path(sys.argv[0]).resolve().parent),)
     driver, loop = assemble(
         build_job_graph(env._stream_graph(name)),
         Configuration(env._configuration),
         main_classes(),
-        RuntimeEnvironment(runner, slots, state_directory, folders, hosts=(lambda: hosts) if hosts else None),
+        RuntimeEnvironment(runner, slots, state_directory, folders, hosts=hosts),
     )
     if on_epoch is not None:
         loop.add_listener(_Listener(on_epoch))

@@ -2,30 +2,39 @@
 
     python benchmarks/slots.py                          100, 300 and 1,000 slots, about two minutes
     python benchmarks/slots.py --slots 1000 3000        others
+    python benchmarks/slots.py --slots 1000 --epochs 200 --lost 0.1    each tenth epoch is lost with an executor
 
 Three levels with a subtask of each vertex in each slot: a source, a keyed function with a timer, a sum with a sink that
 commits. The driver, its coordinator, the encoders and the checkpoint storage (a local directory, synced) are the
 product's. Instead of Spark a runner answers each dispatch with the acks that this very job gave when it ran in this
 process with two subtasks of each vertex, with the numbers, tokens and sums of the subtask that is asked. Making them is
 not counted; packing the dispatches and reading the answers is. Times are processor time, and beside it the clock's.
+With `--lost` a share of the epochs, drawn at random, ends as those do whose executor is lost: the epoch runs again, on
+a new host in place of the lost one. Memory is what this process alone has, when the epochs that count begin and after
+each quarter of them; control data are the dispatches and answers of an epoch.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import os
 import random
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from figures import Figures
 from jobs import start
+from tests.endurance.program_notes import memory_kib
 
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
@@ -42,6 +51,7 @@ from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import TransactionalSink
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import EpochInfrastructureError
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
@@ -61,6 +71,8 @@ RECORDS = 50
 #: Of the growth of time over the growth of slots.
 BAR = 1.25
 MAX_PARALLELISM = 4_096
+#: So many times memory is looked at.
+LOOKS = 4
 ANSWERS_AT_ONCE = 64
 
 
@@ -160,10 +172,17 @@ class Simulation:
         acks: An ack of each vertex.
         parallelism: Of each vertex.
         epochs: The epochs that count.
+        lost: The share of epochs that are lost with an executor.
     """
 
-    def __init__(self, acks: dict[int, SubtaskAck], parallelism: int, epochs: int) -> None:
+    def __init__(self, acks: dict[int, SubtaskAck], parallelism: int, epochs: int, lost: float) -> None:
         self._acks, self._parallelism, self._wanted = acks, parallelism, WARM_UP + epochs
+        self._lost, self._losses = lost, 0
+        self._hosts = [f"host-{number}" for number in range(-(-parallelism // SLOTS_OF_A_HOST))]
+        self.memory_mb: list[float] = []
+        self._looks = max(1, epochs // LOOKS)
+        #: Bytes of the last epoch: its dispatches, and its answers.
+        self.control_data = (0, 0)
         self._random = random.Random(1)
         self._ended = self._clock = 0.0
         self._inline = 0
@@ -175,22 +194,50 @@ class Simulation:
         """The epochs that count."""
         return self._timings[WARM_UP : self._wanted]
 
+    @property
+    def losses(self) -> int:
+        """The epochs that were lost."""
+        return self._losses
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the host of each slot."""
+        return tuple(self._hosts[slot // SLOTS_OF_A_HOST] for slot in range(self._parallelism))
+
+    def _lose(self) -> None:
+        """Lose an epoch with an executor, in whose place another comes."""
+        self._losses += 1
+        place = self._random.randrange(len(self._hosts))
+        lost, self._hosts[place] = self._hosts[place], f"host-{len(self._hosts) + self._losses}"
+        raise EpochInfrastructureError(f"the executor on {lost} was lost")
+
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Answer one epoch."""
+        """Answer one epoch, or lose it."""
         began = time.process_time()
         if self._timings:
             self._timings[-1].rest = began - self._ended
             self._timings[-1].clock = time.perf_counter() - self._clock
+        counted = len(self._timings) - WARM_UP
+        if counted >= 0 and counted % self._looks == 0:
+            self.memory_mb.append(memory_kib(os.getpid())["anonymous_kib"] / 1024)
         if len(self._timings) == self._wanted:
             self.done.set()
-        pack(plan, inline=False)
+        sizes: list[int] = []
+        pack(replace(plan, store=partial(self._store, plan, sizes)), inline=False)
         between = time.process_time()
+        if self._random.random() < self._lost:
+            self._lose()
         texts = list(self._texts(self._answers(plan)))
+        self.control_data = sum(sizes), sum(map(len, texts))
         resumed = time.process_time()
         outcome = EpochOutcome.of_rows(answer for text in texts for answer in answers_in(text))
         self._ended, self._clock = time.process_time(), time.perf_counter()
         self._timings.append(Timing(between - began, self._ended - resumed))
         return outcome
+
+    def _store(self, plan: EpochPlan, sizes: list[int], dispatches: bytes) -> str:
+        sizes.append(len(dispatches))
+        assert plan.store is not None
+        return plan.store(dispatches)
 
     def cancel(self) -> None:
         """Cancel nothing: no epoch lasts."""
@@ -276,14 +323,16 @@ class Simulation:
         return found
 
 
-def measure(slots: int, acks: dict[int, SubtaskAck], epochs: int) -> Simulation:
+def measure(slots: int, acks: dict[int, SubtaskAck], epochs: int, lost: float) -> Simulation:
     """Run the driver for some epochs."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         directory = Path(scratch)
-        simulation = Simulation(acks, slots, epochs)
-        hosts = tuple(f"host-{slot // SLOTS_OF_A_HOST}" for slot in range(slots))
+        simulation = Simulation(acks, slots, epochs, lost)
         driver = start(
-            *(job(slots, directory), "slots", simulation), slots=slots, state_directory=directory / "state", hosts=hosts
+            *(job(slots, directory), "slots", simulation),
+            slots=slots,
+            state_directory=directory / "state",
+            hosts=simulation.hosts,
         )
         while not simulation.done.wait(0.2):
             if driver.result.done():
@@ -306,6 +355,12 @@ def report(figures: Figures, slots: int, simulation: Simulation) -> float:
     clock = median(each.clock for each in timings)
     more = f" ({clock * 1000:.0f} by the clock); most {max(each.whole for each in timings) * 1000:.0f} in all"
     figures.add(f"{slots:,} slots, {3 * slots:,} subtasks", f"{whole * 1000:.0f} ms: {shown}{more}")
+    memory = " ".join(f"{size:.0f}" for size in simulation.memory_mb[: LOOKS + 1])
+    down, up = (size / 1e6 for size in simulation.control_data)
+    figures.add(
+        f"the same, over {len(timings)} epochs",
+        f"{simulation.losses} lost; memory {memory} MB; control data {down:.1f} + {up:.1f} MB",
+    )
     return whole
 
 
@@ -313,9 +368,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slots", type=int, nargs="+", default=SLOTS, help="numbers of slots (100 300 1000)")
     parser.add_argument("--epochs", type=int, default=20, help="epochs that count, of each (20)")
+    parser.add_argument("--lost", type=float, default=0.0, help="the share of epochs that are lost (0)")
     arguments = parser.parse_args()
     figures, acks = Figures("The driver's time for an epoch"), real_acks()
-    found = [(slots, report(figures, slots, measure(slots, acks, arguments.epochs))) for slots in arguments.slots]
+    measured = ((slots, measure(slots, acks, arguments.epochs, arguments.lost)) for slots in arguments.slots)
+    found = [(slots, report(figures, slots, simulation)) for slots, simulation in measured]
     (fewest, least), (most, longest) = found[0], found[-1]
     if most > fewest:
         growth = (longest / most) / (least / fewest)
