@@ -177,7 +177,9 @@ class Simulation:
 
     def __init__(self, acks: dict[int, SubtaskAck], parallelism: int, epochs: int, lost: float) -> None:
         self._acks, self._parallelism, self._wanted = acks, parallelism, WARM_UP + epochs
-        self._lost, self._losses = lost, 0
+        self._lost = lost
+        #: The epochs that were lost.
+        self.losses = 0
         self._hosts = [f"host-{number}" for number in range(-(-parallelism // SLOTS_OF_A_HOST))]
         self.memory_mb: list[float] = []
         self._looks = max(1, epochs // LOOKS)
@@ -194,20 +196,15 @@ class Simulation:
         """The epochs that count."""
         return self._timings[WARM_UP : self._wanted]
 
-    @property
-    def losses(self) -> int:
-        """The epochs that were lost."""
-        return self._losses
-
     def hosts(self) -> tuple[str, ...]:
         """Return the host of each slot."""
         return tuple(self._hosts[slot // SLOTS_OF_A_HOST] for slot in range(self._parallelism))
 
     def _lose(self) -> None:
         """Lose an epoch with an executor, in whose place another comes."""
-        self._losses += 1
+        self.losses += 1
         place = self._random.randrange(len(self._hosts))
-        lost, self._hosts[place] = self._hosts[place], f"host-{len(self._hosts) + self._losses}"
+        lost, self._hosts[place] = self._hosts[place], f"host-{len(self._hosts) + self.losses}"
         raise EpochInfrastructureError(f"the executor on {lost} was lost")
 
     def run(self, plan: EpochPlan) -> EpochOutcome:

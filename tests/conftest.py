@@ -13,6 +13,7 @@ import pytest
 from pyarrow import csv
 from tests.kit import leaks
 
+from penstock.common import redaction
 from penstock.common.interrupts import _Noted
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup() -> None:
     """Forget the deaths that an earlier test has played, see `CrashError`."""
     _Noted.came = False
+
+
+@pytest.fixture(autouse=True)
+def secrets_are_forgotten() -> Iterator[None]:
+    """Forget the secrets of a test behind it: the process would hide them in the texts of others."""
+    known = dict(vars(redaction._PROCESS))
+    yield
+    vars(redaction._PROCESS).update(known)
 
 
 @pytest.hookimpl(wrapper=True)

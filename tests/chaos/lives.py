@@ -2,7 +2,7 @@
 
 A life is a list of chapters. Each is one start of the job, with its circumstances, its troubles, and how it is to end;
 calm chapters follow until the job has come to its end. Lives that need real processes, a Spark or servers have a place
-beside `Life`: whatever runs a drawn job and its chapters, and leaves what its sinks hold to `Truth`.
+beside `Life`: whatever runs a drawn job and its chapters, and leaves what its sinks hold to `truth.check`.
 """
 
 from __future__ import annotations
@@ -71,9 +71,12 @@ AT_STEPS = (
     *("second driver", "suspend", "cancel with savepoint", "drain", "cancel"),
 )
 AT_REQUESTS = tuple(CALLS)
-TASKS = {"task twice": "retries", "readers of two attempts": "mixtures", "lost epoch": "losses"}
-#: How likely each is for a task; a lost task costs the whole epoch, of which a large job has twenty.
-CHANCES = {"retries": (0.05, 0.2), "mixtures": (0.05, 0.2), "losses": (0.01, 0.05)}
+#: What `Chaos` calls it, and how likely it is for a task; a lost task costs an epoch, and a large job has twenty tasks.
+TASKS = {
+    "task twice": ("retries", (0.05, 0.2)),
+    "readers of two attempts": ("mixtures", (0.05, 0.2)),
+    "lost epoch": ("losses", (0.01, 0.05)),
+}
 STARTS = ("start with CLAIM", "start with NO_CLAIM", "rescale", "changed program", "small memory")
 TROUBLES = (*AT_STEPS, *AT_REQUESTS, *TASKS, *STARTS)
 #: What a batch job refuses or does not have.
@@ -180,7 +183,7 @@ def draw_chapter(choose: random.Random, job: Job, kinds: list[str], before: Chap
         hosts,
         (60 if any(source.kind == "many splits" for source in job.sources) else choose.choice((2, 4, 6, 9, 12))),
         choose.randint(1, 3),
-        tuple((name, choose.choice(CHANCES[name])) for kind, name in TASKS.items() if kind in kinds),
+        tuple((name, choose.choice(chances)) for kind, (name, chances) in TASKS.items() if kind in kinds),
     )
 
 
@@ -241,7 +244,7 @@ class Life:
         """Live a chapter; tell whether the job was at its end already."""
         run = Run(self, chapter)
         told = run.run()
-        self.weather.clear()
+        self.weather.forecast([])
         CLOCK.advance(60_000)  # "latest" goes by time
         self.met |= run.met
         status = None if told is None else told.status
@@ -336,7 +339,7 @@ class Run:
                 raise
             self.happened.append(f"{type(error).__name__}: {error!s:.200}")
             told = None
-        self.met |= {kind for kind, name in TASKS.items() if name in dict(chapter.chaos) and self.epochs > 3}
+        self.met |= {kind for kind, (name, _) in TASKS.items() if name in dict(chapter.chaos) and self.epochs > 3}
         self.met |= {"small memory"} if chapter.memory == "1 b" and self.epochs > 1 else set()
         return told
 
@@ -443,7 +446,6 @@ class Run:
         chapter = replace(self.chapter, start="latest", troubles=(steps,) if steps else (), chaos=())
         self.life.shape, self.life.anew = chapter, False
         other = Run(self.life, chapter)
-        self.life.weather.forecast([])
         told = other.run()
         self.happened.append(f"(the other one: {other.happened or (told and told.status.name)})")
         if told is not None and told.status is JobStatus.FAILED:

@@ -83,7 +83,7 @@ class Report:
     times: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def run(seed: int, seconds: float, only: frozenset[str] = frozenset(), shrinking_s: float = SHRINKING_S) -> Report:
+def run(seed: int, seconds: float, only: frozenset[str] = frozenset()) -> Report:
     """Live lives for some seconds."""
     choose, report, until = random.Random(seed), Report(Pairs(only)), time.monotonic() + seconds
     while time.monotonic() < until:
@@ -103,7 +103,7 @@ def run(seed: int, seconds: float, only: frozenset[str] = frozenset(), shrinking
             def fails(candidate: Drawn, kind: str = kind, life_seed: int = life_seed) -> bool:
                 return (lived(candidate, life_seed)[0] or "").partition(":")[0] == kind
 
-            small = shrunk(drawn, fails, shrinking_s)
+            small = shrunk(drawn, fails, SHRINKING_S)
             report.failures.append(Failure(name, lived(small, life_seed)[0] or error, small))
             report.known[signature(error)] = [name]
             print(report.failures[-1], "\n", flush=True)

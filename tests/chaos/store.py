@@ -59,9 +59,6 @@ class Weather:
         """Say what comes from now on; what there was is over."""
         self.requests, self._coming, self._left = 0, troubles, {}
 
-    def clear(self) -> None:
-        self.forecast([])
-
     def on(self, storage: Stormy, call: str, paths: list[str], work: Callable[[], Any]) -> Any:
         """Perform a request, or not."""
         if not paths:  # nothing is asked

@@ -134,9 +134,6 @@ class Cluster(ABC):
         network: Where master, driver and hosts are; by default all on loopback.
     """
 
-    #: What sessions are told beside `_SETTINGS`.
-    settings: Mapping[str, str] = {}
-
     def __init__(
         self,
         hosts: int = 2,
@@ -160,6 +157,11 @@ class Cluster(ABC):
         self._made = 0
         self._master: subprocess.Popen[bytes] | None = None
         self._unsharing: list[str] = []
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What sessions are told beside `_SETTINGS`."""
+        return {}
 
     @property
     @abstractmethod

@@ -6,30 +6,27 @@ import json
 import os
 import signal
 import urllib.request
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.hosts import SHORT_LIVED, SPARK_HOME, Cluster
 from tests.services.process import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.cluster.hosts import Host
-    from tests.cluster.network import Spot, Spots
+    from tests.cluster.network import Spot
 
 
 class Standalone(Cluster):
     """A Master and its Workers."""
 
-    def __init__(
-        self,
-        hosts: int = 2,
-        cores: int = 1,
-        settings: Mapping[str, str] | None = None,
-        network: Spots | None = None,
-    ) -> None:
-        super().__init__(hosts, cores, settings, network)
-        self.port, self._page = free_port(), free_port()
+    @cached_property
+    def port(self) -> int:
+        return free_port()
+
+    @cached_property
+    def _page(self) -> int:
+        return free_port()
 
     @property
     def url(self) -> str:

@@ -21,20 +21,21 @@ _HOST_MB = 2304
 class Yarn(Cluster):
     """A ResourceManager and its NodeManagers."""
 
-    settings: Mapping[str, str] = {
-        "spark.executor.instances": "2",
-        "spark.executor.memoryOverhead": "768m",
-        "spark.yarn.am.memory": "256m",
-        "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
-        "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",  # they need not be uploaded: all hosts have them
-    }
-
     def __init__(self, hosts: int = 2, cores: int = 1, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(hosts, cores, settings)
         self.manager = service.ResourceManager(self._spot("master").address)
-        defaults = self._place / "spark-defaults.conf"
-        defaults.write_text(f"{defaults.read_text()}spark.yarn.stagingDir {self.shared}\n")
         self._clients = service.configure(self._place / "hadoop", self.manager.settings, self.own / "tmp")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "spark.executor.instances": "2",
+            "spark.executor.memoryOverhead": "768m",
+            "spark.yarn.am.memory": "256m",
+            "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
+            "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",  # they need not be uploaded: all hosts have them
+            "spark.yarn.stagingDir": str(self.shared),
+        }
 
     @property
     def url(self) -> str:

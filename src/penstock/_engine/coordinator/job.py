@@ -208,8 +208,7 @@ class JobCoordinator:
     @property
     def has_taken_over(self) -> bool:
         """Whether this driver has taken the job over: its takeover entry is stored, and no other has ended the job."""
-        start = self._start
-        return start.chain is not None and start.phase is StartPhase.DONE and start.already_ended is None
+        return self._start.phase is StartPhase.DONE and self._start.already_ended is None
 
     @property
     def is_over(self) -> bool:

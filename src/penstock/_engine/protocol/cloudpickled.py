@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _Cached = type(functools.cache(len))
-#: The file that cloudpickle 3.1.3 gives to code in place of its own.
+#: cloudpickle 3.1.3 puts this in place of the name of a code's file.
 _NAMELESS: Final = "<dynamic-code>"
 
 
@@ -49,7 +49,7 @@ class _Pickler(cloudpickle.Pickler):
       the class, which does not load, or which no `except` knows.
     - Code keeps the name of its file, so that errors in tasks show the user's line.
     - Functions with a cache (`functools.cache`) and new types of the main script travel by value, as its functions and
-      classes do: pickle would name them, and the tasks have another main script. Each copy has a cache of its own.
+      classes do. pickle would name them, and tasks have another main script. Each copy has a cache of its own.
     """
 
     def reducer_override(self, obj: Any) -> Any:

@@ -118,10 +118,10 @@ def operator_metrics(job: JobView, vertex: int, index: int) -> dict[tuple[str, s
     for operator in job.plan.vertices[vertex].operators:
         uid = operator.uid
         found |= {(uid, name): value for name, value in job.subtasks[vertex][index].metrics.get(uid, {}).items()}
-        if index == 0:
-            found |= {(uid, name): value for name, value in enumerator_metrics(job, uid).items()}
-        committed = job.commit_metrics.get(uid)
-        if index == 0 and committed is not None:
+        if index != 0:
+            continue
+        found |= {(uid, name): value for name, value in enumerator_metrics(job, uid).items()}
+        if (committed := job.commit_metrics.get(uid)) is not None:
             found |= {(uid, name): value for name, value in committed.items()}
             found[uid, "pendingCommittables"] = job.pending_commits.get(uid, 0)
     return found

@@ -90,10 +90,8 @@ def _make(directory: Path, java: str, class_list: str, class_path: str) -> None:
     # Spark names a jar twice, and Java 21 uses no archive where it finds an entry again: runs get this class path, too.
     once = os.pathsep.join(dict.fromkeys(class_path.split(os.pathsep)))
     escaped = once.replace("\\", "\\\\").replace('"', '\\"')
-    path = directory / CLASS_PATH
-    path.unlink(missing_ok=True)
-    path.write_text(f'-cp "{escaped}"\n', encoding="utf-8")  # it may be too long for an argument
-    path.chmod(0o600)
+    _write(directory / CLASS_PATH, f'-cp "{escaped}"\n')  # it may be too long for an argument
+    (directory / CLASS_PATH).chmod(0o600)
     draft = directory / _DRAFT
     draft.unlink(missing_ok=True)
     _run(directory, java, "-Xshare:dump", f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={_DRAFT}")

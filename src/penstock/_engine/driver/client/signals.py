@@ -183,7 +183,7 @@ def ending_on_signals(interruption: Interruption) -> Generator[None]:
 def ending_the_start(job_name: str) -> Generator[None]:
     """End the process without a traceback if Ctrl-C comes while Spark starts for a job.
 
-    A program with a handler of its own for SIGINT, and a cell of a notebook, get the `KeyboardInterrupt`.
+    A program that handles SIGINT itself gets the `KeyboardInterrupt`, and so does a cell of a notebook.
 
     Args:
         job_name: The job.
