@@ -13,7 +13,7 @@ from penstock.common import Row
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 #: No two keys of a kind are equal.
 KEYS: dict[str, tuple[Any, ...]] = {
@@ -94,6 +94,16 @@ class Job:
     def vertices(self) -> int:
         """How many sources, operators and sinks have a parallelism of their own."""
         return len(self.sources) + len(self.operators) + len(self.outputs)
+
+    def before(self, *streams: int) -> Iterator[Operator]:
+        """Yield the operators that streams come from, some of them several times."""
+        makers = [one for one in self.operators for _ in range(2 if one.kind == "side output" else 1)]
+        pending = list(streams)
+        while pending:
+            number = pending.pop() - len(self.sources)
+            if number >= 0:
+                yield makers[number]
+                pending += makers[number].inputs
 
     def features(self) -> set[str]:
         """Return what is in it, by the names of the table of pairs."""

@@ -21,6 +21,7 @@ from tests.kit.clock import CLOCK, measure_by_the_clock, wait
 from tests.kit.stories import Story
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.runtime.worker_cache import WorkerCache
@@ -209,6 +210,8 @@ class Life:
         #: What happened, line by line.
         self.tale: list[str] = []
         self.tees = any(chapter.has("drain") for chapter in chapters)
+        #: A drain has fired windows and timers, and then the job went on, which a warning says.
+        self.goes_on_drained = False
         #: The chapter whose program and parallelism the job's newest checkpoint has.
         self.shape: Chapter | None = None
         self.savepoint: str | None = None
@@ -296,12 +299,16 @@ class Life:
             return
         raise AssertionError(f"the job failed: {error}") from error
 
-    def left_over(self) -> Survey:
-        """Return what `penstock clean` would find, were it an hour later."""
+    def left_over(self, abandoned_age_ms: int = LATER_MS) -> Survey:
+        """Return what `penstock clean` would find, were it an hour later.
+
+        Args:
+            abandoned_age_ms: As long as that, batch jobs may still be resumed.
+        """
         sinks = tuple(str(path) for path in sorted(self.place.glob("out-*")))
         checkpoints, savepoints = (str(self.place / "checkpoints"),), (str(self.place / "savepoints"),)
         places = LeftoverPlaces(checkpoints, savepoints, sinks, retained=self.leaves_run, local=False)
-        return find_leftovers(places, min_age_ms=0, abandoned_age_ms=LATER_MS, now_ms=LATER_MS)
+        return find_leftovers(places, min_age_ms=0, abandoned_age_ms=abandoned_age_ms, now_ms=LATER_MS)
 
 
 class Run:
@@ -388,6 +395,8 @@ class Run:
         for trouble in self.chapter.troubles:
             if trouble.kind in AT_STEPS and trouble.at == self.steps:
                 self.happen(trouble)
+        if isinstance(instruction, do.LogMessage) and instruction.text.endswith(DRAINED.partition("{}")[2]):
+            self.life.goes_on_drained = True
         if self.found is not None and self.found[0] == self.steps:
             remove_leftovers(self.found[1])
         perform(instruction)

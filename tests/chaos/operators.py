@@ -371,3 +371,5 @@ KEYED = {
     *("connect by key", "broadcast", "window join", "co-group", "interval join"),
 }
 STATEFUL = {*KEYED, "held back", "async", "async in order"}
+#: Operators that fire by event time.
+FIRED = KEYED - UNTIMED

@@ -304,12 +304,4 @@ DECLARED = {
 
 def has_keys(job: Job, operator: Operator) -> bool:
     """Tell whether an operator takes records with the keys of the sources alone."""
-    makers = [one for one in job.operators for _ in range(2 if one.kind == "side output" else 1)]
-    pending = list(operator.inputs)
-    while pending:
-        number = pending.pop() - len(job.sources)
-        if number >= 0:
-            if makers[number].kind == "other key":
-                return False
-            pending += makers[number].inputs
-    return True
+    return all(one.kind != "other key" for one in job.before(*operator.inputs))

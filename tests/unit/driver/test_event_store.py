@@ -134,6 +134,23 @@ def test_events_whose_first_answer_was_lost_are_stored_once(tmp_path: Path, monk
     assert stored(tmp_path) == (event(7),)
 
 
+def test_events_whose_last_answer_was_lost_go_with_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = LocalStorage.put_if_absent
+
+    def without_answer(storage: LocalStorage, path: str, data: bytes) -> bool:
+        put(storage, path, data)
+        raise CheckpointStorageError(path, "no answer")
+
+    store = store_at(tmp_path, Delayed())
+    store.claim(CLAIM)
+    monkeypatch.setattr(LocalStorage, "put_if_absent", without_answer)
+    store.record(do.RecordJobEvents((event(7),)))
+    store.flush()
+    assert (tmp_path / JOB / "events/00000002").exists()
+    store.close(JOB)
+    assert not list(tmp_path.glob(f"{JOB}/events/*"))
+
+
 @pytest.mark.behaviour(138)
 @pytest.mark.parametrize("is_now", [False, True], ids=["later", "now"])
 def test_who_records_an_event_does_not_even_wait_until_a_thread_has_begun(

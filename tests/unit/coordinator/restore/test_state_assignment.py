@@ -33,6 +33,7 @@ from penstock._engine.protocol.metadata import (
     SourceCoordinatorState,
     VertexSubtaskState,
 )
+from penstock._engine.protocol.paths import checkpoint_of
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import MaxParallelismError, ParallelismLimitError, UnclaimedStateError
 
@@ -174,7 +175,8 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
     counts = replace(counts, subtasks=(OperatorSubtaskState(operator_state=(lists,)),))
     before = replace(stored(1), operators={**stored(1).operators, "counts": counts})
     assert state_files(before) == {"other/shared/lists"}
-    assert own_files(before, "mine", inside=True)[1] == (("other/shared/lists", "mine/shared/lists"),)
+    [(path, _)] = own_files(before, "mine", 9, inside=True)[1]
+    assert path == "other/shared/lists"
     with pytest.raises(UnclaimedStateError, match="'counts'"):
         fit(before, graph(1, uid="other"))
     after = fit(before, graph(2)).operators["counts"].subtasks
@@ -230,13 +232,14 @@ def test_each_state_of_a_writer_goes_to_one_subtask_whatever_the_parallelism(bef
     assert len(states) == now
 
 
-def test_files_of_another_job_get_names_of_this_one() -> None:
+def test_files_of_another_job_get_names_of_this_ones_next_checkpoint() -> None:
     counts = stored(1).operators["counts"]
     lineage = (replace(counts.subtasks[0].lineage[0], path="other/shared/a"), counts.subtasks[0].lineage[1])
     lineage = (lineage[0], replace(lineage[1], path="mine/shared/b"))
     snapshot = replace(stored(1), operators={"counts": replace(counts, subtasks=(OperatorSubtaskState(lineage),))})
-    owned, copies = own_files(snapshot, "mine", inside=True)
-    assert copies == (("other/shared/a", "mine/shared/a"),)
-    assert state_files(owned) == {"mine/shared/a", "mine/shared/b"}
-    _, copies = own_files(snapshot, "mine", inside=False)
-    assert len(copies) == 2
+    owned, copies = own_files(snapshot, "mine", 9, inside=True)
+    [(path, copy)] = copies
+    assert (path, checkpoint_of(copy)) == ("other/shared/a", 9)
+    assert state_files(owned) == {copy, "mine/shared/b"}
+    _, copies = own_files(snapshot, "mine", 9, inside=False)
+    assert len({copy for _, copy in copies}) == 2

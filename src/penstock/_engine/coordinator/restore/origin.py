@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.protocol.metadata import ChainEntryKind, JobSnapshot
-from penstock._engine.protocol.paths import shared_directory, shared_path
+from penstock._engine.protocol.paths import shared_path
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
@@ -84,7 +84,7 @@ def adopt_checkpoint(restored: RestoredCheckpoint, chain: ChainWriter, retention
         retention: The job's retention.
     """
     entry, job_id = restored.entry, chain.job_id
-    snapshot, copies = own_files(restored.assignment.snapshot, job_id, inside=_is_inside(restored))
+    snapshot, copies = own_files(restored.assignment.snapshot, job_id, chain.next_id, inside=_is_inside(restored))
     is_own = _is_own(restored, job_id)
     if is_own and entry.checkpoint_id >= chain.begins:
         retention.keep(entry)
@@ -116,8 +116,7 @@ def _copies_of_finished_state(
     def change(handle: StateHandle) -> StateHandle:
         if handle.path is None:
             return handle
-        token = int(hashlib.sha256(f"{next_id} {handle.path}".encode()).hexdigest()[:16], 16)
-        copies[handle.path] = shared_path(job_id, "kept", 0, handle.checkpoint_id, token, suffix=".operator")
+        copies[handle.path] = _copy_path(job_id, next_id, handle.path)
         return replace(handle, path=copies[handle.path])
 
     def finished(operator: OperatorMetadata) -> OperatorMetadata:
@@ -131,12 +130,15 @@ def _copies_of_finished_state(
     return replace(snapshot, operators=operators), tuple(copies.items())
 
 
-def own_files(snapshot: JobSnapshot, job_id: str, *, inside: bool) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
+def own_files(
+    snapshot: JobSnapshot, job_id: str, next_id: int, *, inside: bool
+) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
     """Rename the files of another job's or directory's checkpoint to paths below this job's directory.
 
     Args:
         snapshot: The state, which names the files.
         job_id: This job.
+        next_id: The id of its next checkpoint.
         inside: Whether the checkpoint is in this job's checkpoint directory; else all its files are copied.
 
     Returns:
@@ -147,7 +149,13 @@ def own_files(snapshot: JobSnapshot, job_id: str, *, inside: bool) -> tuple[JobS
     def change(handle: StateHandle) -> StateHandle:
         if handle.path is None or (inside and handle.path.startswith(f"{job_id}/")):
             return handle
-        copies[handle.path] = f"{shared_directory(job_id)}/{handle.path.rpartition('/')[2]}"
+        copies[handle.path] = _copy_path(job_id, next_id, handle.path)
         return replace(handle, path=copies[handle.path])
 
     return map_handles(snapshot, change), tuple(copies.items())
+
+
+def _copy_path(job_id: str, next_id: int, path: str) -> str:
+    """Return the name of a copy: it is a file of the run that makes it, which deletes it as it does its others."""
+    token = int(hashlib.sha256(f"{next_id} {path}".encode()).hexdigest()[:16], 16)
+    return shared_path(job_id, "copied", 0, next_id, token)

@@ -196,6 +196,8 @@ class JobEventStore:
                 last = self._number or float("inf")
                 numbers = {number for name in self._names(ended_job) if (number := int(name)) < last}
                 numbers.update(range(self._lowest, self._number))  # those that are not listed yet as well
+                if self._failures and self._is_own(self._read(ended_job, self._number)):
+                    numbers.add(self._number)  # it was written, and then something else failed
                 self._storage.delete([segment_path(ended_job, number) for number in sorted(numbers)])
 
     # ------------------------------------------------------------------------------------------------------- segments
@@ -232,6 +234,9 @@ class JobEventStore:
             self._storage.delete([segment_path(self._job_id, self._number)])
         if claim is None or (claim.header is not None and claim.header.run_id != own.run_id):
             raise FencedError(self._job_id, own.takeover + 1, own.run_id, "of a later driver, which has ended the job")
+
+    def _is_own(self, segment: Segment | None) -> bool:
+        return segment is not None and segment.header is not None and segment.header.run_id == self._header.run_id
 
     def _check_owner(self, segment: Segment | None) -> None:
         header, own = None if segment is None else segment.header, self._header
