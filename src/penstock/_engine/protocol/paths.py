@@ -32,7 +32,7 @@ START_ORDER: Final = ".starts"
 _CLAIM: Final = re.compile(r"_claim-([1-9]\d*)")
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
-_SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z0-9]+)?")
+_SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z0-9]+)?\Z")
 _LONGEST_UID: Final = 80
 
 
@@ -114,6 +114,25 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
     return f"{shared_directory(job_id)}/{name}-{subtask}-{checkpoint_id}-{_in_name(token)}{suffix}"
 
 
+def copy_path(job_id: str, path: str, checkpoint_id: int) -> str:
+    """Return the name of a copy of a state file: that of the file, which errors show, and the checkpoint it is for.
+
+    Args:
+        job_id: The job that the copy belongs to.
+        path: The file, which may be a copy itself.
+        checkpoint_id: The first checkpoint that may name the copy.
+
+    Example:
+        >>> copy = copy_path("0" * 32, "savepoint/windows-1-7-00000000000000ff", 12)
+        >>> copy.startswith("0" * 32 + "/shared/windows-1-7-00000000000000ff-12-"), checkpoint_of(copy)
+        (True, 12)
+    """
+    name, token = path.rpartition("/")[2], hashlib.sha256(f"{checkpoint_id} {path}".encode()).hexdigest()[:16]
+    copied = _SHARED.sub("", name)
+    name = copied if checkpoint_of(copied) is not None else name
+    return f"{shared_directory(job_id)}/{name}-{checkpoint_id}-{token}"
+
+
 def part_suffix(number: int) -> str:
     """Return the suffix for `shared_path` of one of several files, counted from 0; the first one has none.
 
@@ -127,7 +146,7 @@ def part_suffix(number: int) -> str:
 def checkpoint_of(path: str) -> int | None:
     """Return the checkpoint in the name of a file of `shared_path`, None for any other name."""
     match = _SHARED.search(path)
-    return int(match.group(1)) if match and match.end() == len(path) else None
+    return int(match.group(1)) if match else None
 
 
 def blob_path(job_id: str, run_id: str) -> str:

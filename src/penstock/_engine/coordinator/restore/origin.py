@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.protocol.metadata import ChainEntryKind, JobSnapshot
-from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.paths import copy_path
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
@@ -116,7 +115,7 @@ def _copies_of_finished_state(
     def change(handle: StateHandle) -> StateHandle:
         if handle.path is None:
             return handle
-        copies[handle.path] = _copy_path(job_id, next_id, handle.path)
+        copies[handle.path] = copy_path(job_id, handle.path, next_id)
         return replace(handle, path=copies[handle.path])
 
     def finished(operator: OperatorMetadata) -> OperatorMetadata:
@@ -133,7 +132,7 @@ def _copies_of_finished_state(
 def own_files(
     snapshot: JobSnapshot, job_id: str, next_id: int, *, inside: bool
 ) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
-    """Rename the files of another job's or directory's checkpoint to paths below this job's directory.
+    """Rename the files of another job's or directory's checkpoint to files of this job, which it deletes as its others.
 
     Args:
         snapshot: The state, which names the files.
@@ -149,13 +148,7 @@ def own_files(
     def change(handle: StateHandle) -> StateHandle:
         if handle.path is None or (inside and handle.path.startswith(f"{job_id}/")):
             return handle
-        copies[handle.path] = _copy_path(job_id, next_id, handle.path)
+        copies[handle.path] = copy_path(job_id, handle.path, next_id)
         return replace(handle, path=copies[handle.path])
 
     return map_handles(snapshot, change), tuple(copies.items())
-
-
-def _copy_path(job_id: str, next_id: int, path: str) -> str:
-    """Return the name of a copy: it is a file of the run that makes it, which deletes it as it does its others."""
-    token = int(hashlib.sha256(f"{next_id} {path}".encode()).hexdigest()[:16], 16)
-    return shared_path(job_id, "copied", 0, next_id, token)
