@@ -368,8 +368,8 @@ def cases(seed: int) -> list[Case]:
     mutants = Case(
         "mutants",
         "120 small faults in what holds data or tells of it: the tests catch 110, and each other one has a reason",
-        [sys.executable, "tests/campaign/mutants.py", f"--seed={seed}"],
-        {},
+        [interpreters().get("3.12", sys.executable), "dev.py", "mutants", f"--seed={seed}"],
+        {"PENSTOCK_VENV": ".venv-3.12"},
         MUTANTS_LIMIT_S,
     )
     pythons = [

@@ -7,6 +7,8 @@ whole suite (`near`: against the tests without Spark and services). What was don
 not done again until the program changes. Then the test that caught a mutant before comes first. The tests of a mutant
 that lived run again when tests have changed.
 
+It runs on Python 3.12 or later: 3.11 itself crashes in some of the tests below coverage.py.
+
 ``mutants.toml`` names mutants that are no faults, which are not drawn, and those that may live, each with its reason.
 """
 
