@@ -24,6 +24,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces, Survey
@@ -123,6 +124,8 @@ class Chapter:
     hosts: int = 1
     records: int = 4
     retained: int = 1
+    #: How many restarts the job has.
+    restarts: int = 30
     chaos: tuple[tuple[str, float], ...] = ()
 
     def has(self, kind: str) -> bool:
@@ -263,7 +266,10 @@ class Life:
         self.anew = isinstance(told.error, NoCheckpointError)
         self.was_cancelled = status is JobStatus.CANCELED or self.anew
         self.savepoint = run.saved()
-        return status is JobStatus.FINISHED and (run.epochs == 0 or self.job.batch)
+        has_stopped = any(
+            isinstance(step, do.PutChainEntry) and step.entry.kind is ChainEntryKind.SUSPENDED for step in told.steps
+        )  # perhaps without an epoch, where an earlier start was to stop
+        return status is JobStatus.FINISHED and not has_stopped and (run.epochs == 0 or self.job.batch)
 
     @property
     def may_leave(self) -> bool:
@@ -294,7 +300,7 @@ class Life:
             return
         if isinstance(error, NoCheckpointError) and "before its first checkpoint" in str(error):
             return
-        if isinstance(error, PenstockError) and not isinstance(error, InternalError) and met & set(CALLS):
+        if isinstance(error, PenstockError) and not isinstance(error, InternalError) and self.weather.met:
             assert "AssertionError" not in str(error), error
             return
         raise AssertionError(f"the job failed: {error}") from error
@@ -342,7 +348,7 @@ class Run:
         except KilledError:
             told = None
         except PenstockError as error:  # before there is a driver
-            if not life.weather.met & set(CALLS):
+            if not life.weather.met:
                 raise
             self.happened.append(f"{type(error).__name__}: {error!s:.200}")
             told = None
@@ -362,7 +368,7 @@ class Run:
             "interval": "1 s",
             "retained": str(chapter.retained),
             "restart": "fixed-delay",
-            "attempts": "30",
+            "attempts": str(chapter.restarts),
             "delay": "1 s",
             "penstock.state.memory": chapter.memory,
             "execution.sorted-inputs.memory": chapter.memory,

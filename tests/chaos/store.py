@@ -128,5 +128,6 @@ def stormy(weather: Weather) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for user in USERS:
             patch.setattr(import_module(f"penstock._engine.{user}"), "open_storage", opened)
-        patch.setattr("penstock._engine.storage.checkpoint_storage._THREADS", 1)  # requests have an order
+        for module in ("storage.checkpoint_storage", "driver.checkpoints.savepoints"):
+            patch.setattr(f"penstock._engine.{module}._THREADS", 1)  # requests have an order
         yield

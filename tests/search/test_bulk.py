@@ -12,6 +12,7 @@ import pytest
 from tests.kit.cells import cells
 from tests.search.scripted import Fault, ScriptedCluster, numbered
 
+from penstock._connectors.elasticsearch import bulk
 from penstock._connectors.elasticsearch.actions import item_of
 from penstock._connectors.elasticsearch.bulk import BulkOptions, BulkSender
 from penstock._connectors.elasticsearch.options import Backoff, ConnectionOptions
@@ -236,6 +237,21 @@ def test_requests_have_at_most_so_many_actions_and_bytes(scripted: ScriptedClust
     large = ElasticsearchAction("i", {"text": "x" * 1000}, id="large")
     Sending(scripted, max_actions=None, max_bytes=120).send(*puts("i", 4), large, *puts("i", 1))
     assert list(map(len, scripted.requests)) == [2, 2, 1, 1]
+
+
+def test_more_documents_than_one_question_names_are_all_looked_for(
+    scripted: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_LOOKED_FOR", 3)
+    written, all_of_them = puts("a", 5), puts("a", 8)
+    Sending(scripted).send(*written)
+    sending = Sending(scripted)
+    left = sending.sender.without_present([*map(item_of, all_of_them), *map(item_of, puts("b", 4))])
+    sending.sender.close()
+    assert [(item.target, item.id) for item in left] == [
+        *(("a", action.id) for action in all_of_them[5:]),
+        *(("b", action.id) for action in puts("b", 4)),
+    ]
 
 
 def test_the_next_host_is_asked_where_one_does_not_answer(scripted: ScriptedCluster) -> None:

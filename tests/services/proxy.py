@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server, that loses or holds back answers when it is told to."""
+"""A TCP proxy in front of a server, that refuses requests, and loses, tears or holds back answers as it is told."""
 
 from __future__ import annotations
 
@@ -34,11 +34,17 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._loses: Callable[[str], bool] = lambda _: False
         self._instead = b""
+        self._refuses: Callable[[str], bool] = lambda _: False
+        self._tears: Callable[[str], bool] = lambda _: False
         self._holds: Callable[[str], bool] = lambda _: False
         self._held_s = 0.0
         self._closed = threading.Event()
         #: The request lines of which the answer was lost.
         self.lost: list[str] = []
+        #: Those that the server has never got.
+        self.refused: list[str] = []
+        #: Those of which the client got half of the answer.
+        self.torn: list[str] = []
         #: Those of which the answer was held back.
         self.held: list[str] = []
 
@@ -60,6 +66,14 @@ class Proxy:
         """Lose the answers to requests whose head is chosen; the client may get something instead."""
         self._loses, self._instead = choose, instead
 
+    def refuse(self, choose: Callable[[str], bool]) -> None:
+        """Answer requests whose head is chosen by 503, and keep them from the server."""
+        self._refuses = choose
+
+    def tear(self, choose: Callable[[str], bool]) -> None:
+        """Cut the connection in the middle of the answers to requests whose head is chosen."""
+        self._tears = choose
+
     def hold(self, choose: Callable[[str], bool], seconds: float) -> None:
         """Hold back the answers to requests whose head is chosen; the server has long done what they say."""
         self._holds, self._held_s = choose, seconds
@@ -79,6 +93,13 @@ class Proxy:
                 head += data
             first, _, rest = head.partition(b"\r\n")
             text = head.partition(b"\r\n\r\n")[0].decode("latin-1")
+            if self._refuses(text):
+                self.refused.append(first.decode())
+                client.sendall(UNAVAILABLE)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(_ANSWER_BYTES):  # else what it still sends would reset the connection
+                    pass
+                return
             server.sendall(first + b"\r\nConnection: close\r\n" + rest)
             threading.Thread(target=_pump, args=(client, server), daemon=True).start()
             if self._loses(text):
@@ -86,6 +107,10 @@ class Proxy:
                     pass
                 self.lost.append(first.decode())
                 client.sendall(self._instead)
+            elif self._tears(text):
+                self.torn.append(first.decode())
+                answer = b"".join(iter(lambda: server.recv(_ANSWER_BYTES), b""))
+                client.sendall(answer[: len(answer) - max(1, len(answer.partition(b"\r\n\r\n")[2]) // 2)])
             else:
                 if self._holds(text):
                     self.held.append(first.decode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -351,3 +352,59 @@ def test_keys_of_finer_units_are_those_of_microseconds_or_refused() -> None:
     batch = pa.record_batch([pa.array([1_000, 1_001], pa.timestamp("ns")), [1, 1]], ["k", "v"])
     with pytest.raises(BatchColumnsError, match=r"column 'k' Timestamp.*00:00:00\.000001001.*has nanoseconds"):
         totals_of("sum", [batch])
+
+
+@pytest.mark.parametrize(
+    "most",
+    [
+        {"waiting_columns._MOST_RECORDS": 1},
+        {"waiting_columns._MOST_BYTES": 1},
+        {"waiting_columns._MOST_RECORDS": 1, "column_totals._MOST_HELD": 3},
+        {"waiting_columns._MOST_RECORDS": 1, "column_totals._MOST_HELD": 3, "column_totals._MOST_KEYS": 2},
+    ],
+)
+def test_results_are_the_same_beyond_what_may_wait(monkeypatch: pytest.MonkeyPatch, most: dict[str, int]) -> None:
+    for name, value in most.items():
+        monkeypatch.setattr(f"penstock._engine.operators.columnar.{name}", value)
+    partials, totals = ColumnPartialsOperator(SUM_OF_V, None), ColumnTotalsOperator(SUM_OF_V, None)
+    with OperatorHarness(totals) as harness:
+        harness.output()
+        sent: list[Any] = []
+        for first in range(0, 24, 4):
+            numbers = range(first, first + 4)
+            columns = pa.RecordBatch.from_pydict({"k": [f"{n % 5}" for n in numbers], "v": list(numbers)})
+            given = ColumnBatch(columns, timestamps=int64_column(list(numbers)), watermarks=[(4, first)])
+            sent += [out for _, out in partials.process_columns(given, 0)]
+        early = len(sent)
+        sent += [out for _, out in partials.prepare_snapshot()]
+        for out in sent:
+            process: Any = totals.process_columns if isinstance(out, ColumnBatch) else totals.process
+            assert list(process(out, 0)) == []
+        *results, watermark = [out.rows() for _, out in totals.prepare_snapshot()]
+    sums: Counter[str] = Counter()
+    for result in results:
+        sums.update({record["k"]: record["v_sum"] for record in result.records})
+    assert sums == {f"{key}": sum(range(key, 24, 5)) for key in range(5)}
+    assert (early > 0) is ("column_totals._MOST_KEYS" in most), "what has too many keys is sent at once"
+    assert [time for _, time in watermark.watermarks] == [20]
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10, 3), SlidingEventTimeWindows(25, 10, 0)])
+def test_windows_are_the_same_where_times_are_too_far_apart_to_number_the_slices_between(
+    monkeypatch: pytest.MonkeyPatch, assigner: Any
+) -> None:
+    stamps = [70_007, 5, 29_993, 8, 13, 70_001, -40]
+
+    def results() -> list[Any]:
+        operator: Any = ColumnWindowFactory(assigner, SUM_OF_V, None, allowed_lateness_ms=0, late_tag=None).create()
+        with OperatorHarness(operator) as harness:
+            harness.open()
+            columns = pa.RecordBatch.from_pydict({"k": ["a"] * len(stamps), "v": [1 << n for n in range(len(stamps))]})
+            given = ColumnBatch(columns, timestamps=int64_column(stamps), watermarks=[(len(stamps), 1 << 40)])
+            return [record for _, out in operator.process_columns(given, 0) for record in out.rows().records]
+
+    far = results()  # a span of more than 4,096 slices
+    monkeypatch.setattr("penstock._engine.operators.columnar.column_windows._MOST_SLICES_COUNTED", 1 << 20)
+    assert far == results()
+    assert [record["v_sum"] for record in far if record["window_end"] > 70_007]
+    assert sum(record["v_sum"] for record in far) >= (1 << len(stamps)) - 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._engine.operators import side_outputs
 from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.state import ValueStateDescriptor
@@ -111,6 +112,24 @@ def test_a_timer_that_a_timer_sets_at_or_below_the_watermark_fires_in_the_same_a
     assert harness.values() == [("event", "a", 10), ("event", "a", 20), ("event", "a", 40)]
     harness.process_watermark(50)
     assert harness.values()[3:] == [("event", "a", 50)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7])
+def test_more_timers_than_fire_at_once_fire_in_the_same_order_and_once(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(side_outputs, "_TIMERS", at_once)
+    function = Steps()
+    harness = keyed(function)
+    harness.process_elements([("a", register(*range(0, 20, 2))), ("b", register(*range(1, 20, 2)))])
+    function.timers_in_timers = [15, 30]  # a timer of its own for the key of the first one
+    harness.process_watermark(25)
+    fired = [*(("event", "ab"[time % 2], time) for time in range(20)), ("event", "a", 15)]
+    assert harness.output()[-1] == Watermark(25)
+    assert sorted(harness.values(), key=lambda value: value[2]) == harness.values()
+    assert sorted(harness.values()) == sorted(fired)
+    harness.process_watermark(30)
+    assert harness.values()[len(fired) :] == [("event", "a", 30)]
 
 
 def test_processing_time_timers_fire_by_the_clock_and_their_records_have_no_timestamp() -> None:

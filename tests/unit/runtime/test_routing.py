@@ -18,6 +18,7 @@ from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
+from penstock._engine.runtime import key_routes
 from penstock._engine.runtime.key_routes import KeyRoutes
 from penstock._engine.runtime.routing import HashRouter, OutputBuffer, make_router
 from penstock.common import Types
@@ -264,3 +265,26 @@ def test_a_key_goes_to_the_receiver_of_what_its_type_makes_of_it(key_type: TypeI
     found = {id(record): place for place, outlet in enumerate(outlets) for record in outlet.records}
     assert [found[id(key)] for key in keys] == expected
     assert KeySelection(selector).of(keys) == list(map(selector.get_key, keys))
+
+
+# ---------------------------------------------------------------------------------------- more keys than are remembered
+
+
+@pytest.mark.parametrize("runs", [1, 3, 50])
+def test_keys_beyond_those_that_are_remembered_go_where_they_would_go(
+    monkeypatch: pytest.MonkeyPatch, runs: int
+) -> None:
+    keys = [f"key-{number % 80}" for number in range(400)]
+    expected = route(PartitionerKind.HASH, keys, 5, key_selector=lambda record: record)
+    monkeypatch.setattr(key_routes, "_ROUTES", 16)
+    assert route(PartitionerKind.HASH, keys, 5, runs=runs, key_selector=lambda record: record) == expected
+
+
+def test_ints_beyond_the_table_go_where_they_would_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = KeyRoutes(5, 128)
+    numbers = numpy.array([7, 3, 22, 3, 14])
+    assert routes.of_dense_ints(numpy.arange(3, 23)).tolist() == routes.of_ints(numpy.arange(3, 23)).tolist()
+    assert routes.of_dense_ints(numbers).tolist() == routes.of_ints(numbers).tolist()
+    monkeypatch.setattr(key_routes, "_DENSE", 19)
+    assert routes.of_dense_ints(numbers) is None, "whoever asks computes them"
+    assert routes.of_dense_ints(numbers[1:2]).tolist() == routes.of_ints(numbers[1:2]).tolist()

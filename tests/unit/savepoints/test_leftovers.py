@@ -23,6 +23,7 @@ from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoin
 
 from penstock._connectors.files.staging import segment_name
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.paths import staged_path
 from penstock._engine.savepoints.chains import JobChain, read_chains
 from penstock._engine.savepoints.inspection import inspect
@@ -33,6 +34,7 @@ from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
+from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
@@ -293,6 +295,24 @@ def checkpoints_that_a_job_had_no_time_to_delete_at_its_end(place: Place) -> Ite
     yield Look(to_be_deleted, [Kind.CHECKPOINT])
 
 
+def checkpoints_that_a_stopped_job_could_not_delete_before_it_went_on_from_its_savepoint(
+    place: Place,
+) -> Iterator[Look]:
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", list(range(9))))
+
+    def unable(instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
+        if not isinstance(instruction, (do.DeleteFiles, do.SweepLeftovers)):
+            perform(instruction)
+
+    story, job_id = Story(place.path), "ab" * 16
+    stopped = story.run(program, asks={3: StopMode.SUSPEND}, step=unable, job_id=job_id)
+    left = [record for record in place.records if record.parent.name in {"chk-2", "chk-3", "chk-4", "chk-5"}]
+    assert story.run(program, recover=stopped.savepoint, job_id=job_id).status is JobStatus.FINISHED
+    assert sorted(story.output()) == list(range(9))
+    yield Look(left, [Kind.CHECKPOINT])
+
+
 def job_that_has_not_ended_is_not_looked_into(place: Place) -> Iterator[Look]:
     savepoint_of(place.path)
     place.records[-1].unlink()  # then its last record is a checkpoint, as after a crash
@@ -426,6 +446,7 @@ STORIES = (
     state_and_program_of_an_ended_job_but_for_what_a_checkpoint_names,
     checkpoints_of_runs_that_nothing_continues_from_when_they_are_asked_for,
     checkpoints_that_a_job_had_no_time_to_delete_at_its_end,
+    checkpoints_that_a_stopped_job_could_not_delete_before_it_went_on_from_its_savepoint,
     job_that_has_not_ended_is_not_looked_into,
     damaged_record_of_a_job_keeps_what_it_may_name_and_nothing_else,
     files_that_never_got_their_names,

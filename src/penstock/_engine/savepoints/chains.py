@@ -78,12 +78,19 @@ class JobChain:
 
     @property
     def to_be_deleted(self) -> frozenset[int]:
-        """The checkpoints that the job would have deleted at its end, had its process not died."""
+        """The checkpoints that each run of an ended job would have deleted at its end, had it been able to."""
         last = self.newest
-        if last is None or not last.is_terminal or last.keeps_checkpoints:
+        if last is None or not last.is_terminal:
             return frozenset()
-        checkpoints = (number for number, entry in self.entries.items() if entry.kind is ChainEntryKind.CHECKPOINT)
-        return frozenset(number for number in checkpoints if number >= last.begins)
+        ends = [entry for entry in self.entries.values() if entry.is_terminal and not entry.keeps_checkpoints]
+        parent = None if last.parent is None else last.parent.path
+        return frozenset(
+            number
+            for number, entry in self.entries.items()
+            if entry.kind is ChainEntryKind.CHECKPOINT
+            and any(end.begins <= number < end.checkpoint_id for end in ends)
+            and (number >= last.begins or checkpoint_path(self.job_id, number) not in {parent, *last.claimed})
+        )
 
     @property
     def abandoned(self) -> frozenset[int]:
