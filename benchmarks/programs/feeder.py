@@ -26,8 +26,7 @@ def make(rate: float, seconds: float) -> None:
     while (elapsed := time.monotonic() - start) < seconds:
         now_ns = time.time_ns()
         with grown:
-            due = int(elapsed * rate) - len(lines)
-            lines.extend(b"%d,%d\n" % (len(lines) + place, now_ns) for place in range(due))
+            lines.extend([b"%d,%d\n" % (number, now_ns) for number in range(len(lines), int(elapsed * rate))])
             grown.notify_all()
         time.sleep(TICK_S)
 

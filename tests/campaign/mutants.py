@@ -41,6 +41,7 @@ TARGETS = (
 NEAR = (
     *("-m", "not (spark or fault or browser or endurance or flink or s3 or kafka or postgres)"),
     *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/processes", "unit/test_imports.py")),
+    "--ignore=tests/connectors/test_descriptors.py",  # Python 3.11 crashes in it below coverage.py
 )
 #: The bar: so many of 120.
 WANTED = 110 / 120

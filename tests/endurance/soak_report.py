@@ -4,10 +4,10 @@ Two figures tell whether memory grows. A kill ends every process, so what leaks 
 through all looks would mostly show how processes warm up. Hence:
 
 - *over lives*: each killed life is one point, the median of the later half of its looks, where all are of the same
-  age. A line through these points shows what a restart does not cure: state, metadata, what is read at the start. The
-  first quarter of the lives is left out.
+  age; of the heap, which is seen seldom, its least look. A line through these points shows what a restart does not
+  cure: state, metadata, what is read at the start. The first quarter of the lives is left out.
 - *within a life*: the last life is not killed until the end. A line through the looks at each of its processes shows
-  what leaks there. The first quarter of that life is left out.
+  what leaks there. It begins when the processes are as old as a quarter of the soak is long.
 
 Of the driver and the workers that is their anonymous memory (see `program_notes`), and of the JVM what lives in its
 heap: its memory grows until garbage has once filled the heap that it may have, and says nothing about a leak.
@@ -61,7 +61,8 @@ def over_lives(looks: list[Look], what: str) -> float | None:
         return None
     points = list[tuple[float, float]]()
     for of in killed[len(killed) // 4 :]:
-        size = middle(map(MEMORY[what], of[len(of) // 2 :]))
+        sizes = map(MEMORY[what], of)
+        size = min(filter(None, sizes), default=None) if what == "heap" else middle([*sizes][len(of) // 2 :])
         if size is not None:
             points.append((of[0]["at_s"], size))
     return mb_per_hour(points)
@@ -72,7 +73,7 @@ def within_a_life(looks: list[Look], what: str) -> float | None:
     last = lives(looks)[-1]
     if last[-1]["age_s"] < LEAST_S:
         return None
-    warm = last[len(last) // 4 :]
+    warm = [look for look in last if look["age_s"] >= last[-1]["at_s"] / 4]
     if what != "heap":
         return growth_of_processes(warm, what)
     return mb_per_hour([(look["at_s"], size) for look in warm if (size := live_heap(look)) is not None])
