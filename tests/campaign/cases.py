@@ -195,6 +195,14 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_TEST_YARN": "1"},
         CLUSTER_LIMIT_S,
     )
+    kubernetes = Case(
+        "kubernetes",
+        "on a real Kubernetes API without nodes, which is built once: the manifests of the documents, the pods that "
+        "Spark asks for under their rights, and what is told where none comes",
+        [*pytest, "tests/cluster/test_kubernetes.py"],
+        {"PENSTOCK_TEST_KUBERNETES": "1"},
+        CLUSTER_LIMIT_S,
+    )
     submitted = Case(
         "cluster-demo",
         "the demo on these hosts, by spark-submit; and killed on the way and resumed: the lines of an undisturbed run",
@@ -415,6 +423,7 @@ def cases(seed: int) -> list[Case]:
         churn,
         cut,
         yarn,
+        kubernetes,
         submitted,
         batch_tasks,
         matrix,

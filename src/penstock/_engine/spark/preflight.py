@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark import SparkContext
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.spark.session import SparkHandle
@@ -211,7 +212,7 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
         problem = (
             f"no executor has come within {EXECUTORS_TIMEOUT.key} = {patience}: the cluster may have no "
             "free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts cannot reach the "
-            "driver (spark.driver.host)"
+            f"driver (spark.driver.host){_pods_say_more(context)}"
         )
         raise UnsuitableClusterError(context.master or "", (problem,))
     if count < wanted:
@@ -219,6 +220,14 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
             "The job begins with %d of %d executors (%s); others are used as they come.",
             *(count, wanted, EXECUTORS.key),
         )
+
+
+def _pods_say_more(context: SparkContext) -> str:
+    """Return where Kubernetes says why no executor runs; nothing on other clusters."""
+    if not (context.master or "").startswith("k8s:"):
+        return ""
+    pods = f"kubectl describe pods -l spark-app-selector={context.applicationId}"
+    return f"; while the job waits, `{pods}` says why pods do not run, and the log of Spark why there are none"
 
 
 def _asked(spark: SparkHandle, question: Question, master: str) -> list[Reply]:

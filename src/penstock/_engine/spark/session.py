@@ -13,6 +13,7 @@ import shutil
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -23,7 +24,7 @@ from pyspark.sql import SparkSession
 from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
-from penstock._engine.spark.words import words_of_spark
+from penstock._engine.spark.words import cause_of_spark
 from penstock.common.interrupts import holding_interrupts
 from penstock.common.process import at_exit, available_cores
 from penstock.common.task_options import LOCAL_SLOTS
@@ -238,11 +239,18 @@ def join_cluster(master: str, python: str | None = None, name: str = "penstock")
     try:
         session = builder.getOrCreate()
         if not has_stopped(session.sparkContext):  # as it has by itself where no master answers
+            at_exit(partial(_leave, session))
             return session
     except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
-        said = words_of_spark(str(error)).partition("\n")[0]
-        reason = reason if _STOPPED in said else said.removesuffix(".")
+        said = cause_of_spark(str(error))
+        reason = reason if _STOPPED in said else said
     raise UnsuitableClusterError(master, (f"Spark could not join it: {reason}",))
+
+
+def _leave(session: SparkSession) -> None:
+    """Stop a session on a cluster before this process ends: a container ends with it, and its JVM has no time then."""
+    with contextlib.suppress(Exception):  # py4j raises many types; the program may have stopped it
+        session.stop()
 
 
 def users_session() -> SparkSession:
