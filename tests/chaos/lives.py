@@ -124,9 +124,9 @@ class Chapter:
     hosts: int = 1
     records: int = 4
     retained: int = 1
+    chaos: tuple[tuple[str, float], ...] = ()
     #: How many restarts the job has.
     restarts: int = 30
-    chaos: tuple[tuple[str, float], ...] = ()
 
     def has(self, kind: str) -> bool:
         return any(trouble.kind == kind for trouble in self.troubles)
