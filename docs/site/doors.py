@@ -27,6 +27,7 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
         "docs/joins.md",
         "docs/state.md",
         "docs/async.md",
+        "docs/pipelined.md",
         "docs/columns.md",
         "docs/batch.md",
         "docs/records.md",

@@ -33,7 +33,7 @@ VALUES = (
 SOURCES = ("list", "endless", "timely", "function", "file", "many splits")
 SINKS = ("files", "folder", "told", "upsert")
 #: What a batch job cannot have.
-OF_STREAMS = {"endless source", "state in files", "alignment"}
+OF_STREAMS = {"endless source", "state in files", "alignment", "pipelined"}
 
 
 # ------------------------------------------------------------------------------------------------------------ the data
@@ -85,6 +85,8 @@ class Job:
     uids: bool = True
     #: Whether all state is in files, and none in the metadata.
     in_files: bool = True
+    #: Whether the levels of an epoch run at the same time.
+    pipelined: bool = False
 
     @property
     def endless(self) -> bool:
@@ -115,6 +117,7 @@ class Job:
             "alignment": any(source.aligned for source in self.sources),
             "declared types": any(operator.declared for operator in self.operators),
             "several sinks": len(self.outputs) > 1,
+            "pipelined": self.pipelined,
         }
         return {
             *(f"{source.kind} source" for source in self.sources),
@@ -155,6 +158,7 @@ def draw_job(choose: random.Random, wanted: set[str]) -> Job:
         outputs=draw_outputs(choose, job, sinks, 2 if "several sinks" in wanted else 1),
         uids=("no uids" not in wanted and choose.random() < 0.75) or recovers,
         in_files="state in files" in wanted or choose.random() < 0.7,
+        pipelined=not batch and ("pipelined" in wanted or choose.random() < 0.3),
     )
 
 

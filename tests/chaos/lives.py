@@ -377,6 +377,8 @@ class Run:
             settings |= {"recover": str(self.life.savepoint), "claim": chapter.start}
         elif not self.life.anew:
             settings["recover"] = "latest"
+        if job.pipelined:
+            settings |= {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true"}
         if job.in_files:
             settings["inline"] = "0 b"
         if job.recovers:

@@ -20,6 +20,7 @@ FEATURES = (
     *(f"sink: {kind}" for kind in SINKS),
     *(f"keys: {kind}" for kind in KEYS),
     *("batch", "batch with recovery", "no uids", "state in files", "alignment", "declared types", "several sinks"),
+    "pipelined",
 )
 #: What is met before all else, as nothing else asks it.
 FIRST = tuple(

@@ -46,8 +46,9 @@ class EnoughError(Exception):
 def shares(plan: EpochPlan, records: int) -> EpochPlan:
     """Return an epoch in which each source subtask reads so many records, whatever time and bytes they take."""
     first, *others = plan.levels
+    time_ms = 40 if first.pipelined else 600_000  # it reads all that time, where there is nothing as well
     slots = tuple(
-        tuple(replace(part, max_records=records, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
+        tuple(replace(part, max_records=records, max_bytes=1 << 30, max_time_ms=time_ms) for part in slot)
         for slot in first.slots
     )
     return replace(plan, levels=(replace(first, slots=slots), *others))

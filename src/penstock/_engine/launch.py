@@ -29,9 +29,9 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import storage_options
 from penstock.common import batch_options, option_table
-from penstock.common.process import protect_standard_streams
+from penstock.common.process import available_cores, protect_standard_streams
 from penstock.common.redaction import hiding
-from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
+from penstock.common.task_options import EXCHANGE, LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -106,17 +106,24 @@ def _start(
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
+    from penstock._engine.spark.pipelined import check_session
     from penstock._engine.spark.session import get_session
 
     starting = contextlib.nullcontext() if server is None else server.starting(job_graph.name)
     with ending_the_start(job_graph.name), starting:
+        pipelined, slots = configuration.get(EXCHANGE) == "pipelined", configuration.get(LOCAL_SLOTS)
+        if pipelined:  # each level of an epoch has slots of its own
+            slots = (slots or available_cores()) * len(build_plan(job_graph).levels)
         spark = get_session(
-            configuration.get(LOCAL_SLOTS),
+            slots,
+            pipelined=pipelined,
             archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
             python=configuration.get(PYTHON_EXECUTABLE),
             name=job_graph.name,
         )
         environment, executors = _environment(spark, job_graph, configuration)
+        if pipelined:
+            check_session(spark, len(build_plan(job_graph).levels))
     if server is not None:
         server.start(spark.slots, executors, None if executors is None else executors.none_since)
     driver, loop = assemble(job_graph, configuration, main_classes, environment, earlier)

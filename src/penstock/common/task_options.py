@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.common.config_options import option, optional, options_in
-from penstock.common.config_values import DURATION, LIST, POSITIVE, STRING, ValueType
+from penstock.common.config_values import BOOL, DURATION, LIST, POSITIVE, STRING, ValueType, choice
 from penstock.common.paths import absolute_path
 from penstock.common.time import Duration
 
@@ -59,6 +59,19 @@ EXECUTORS_TIMEOUT = option(
     DURATION,
     Duration.of_minutes(1),
     "longest wait for them; a job begins with fewer, and not without any",
+)
+
+EXCHANGE = option(
+    "penstock.exchange",
+    choice("blocking", "pipelined"),
+    "blocking",
+    "blocking: the levels of an epoch run one after the other; pipelined: at the same time (experimental)",
+)
+TRUSTED_NETWORK = option(
+    "penstock.exchange.trusted-network",
+    BOOL,
+    False,
+    "a pipelined exchange may open servers of Spark that take connections from anybody",
 )
 
 TASK_OPTIONS: Final = options_in(vars())

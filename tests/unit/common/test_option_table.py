@@ -134,6 +134,8 @@ CASES: dict[str, Case] = {
     "penstock.spark.slots": Case(None, "3", "0"),
     "penstock.spark.executors": Case("1", "3", "0"),
     "penstock.spark.executors-timeout": Case("1 min", "10 s", "soon"),
+    "penstock.exchange": Case("blocking", "pipelined", "streaming"),
+    "penstock.exchange.trusted-network": _OFF,
     "python.executable": _ANY_TEXT,
     "python.state.cache-size": Case("1000", "0", "-1"),
     "python.fn-execution.bundle.size": Case("1000", "1", "0"),

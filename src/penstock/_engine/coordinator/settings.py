@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from penstock.common import batch_options, option_table, restart_options
+from penstock.common import batch_options, option_table, restart_options, task_options
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ class JobSettings:
     earlier: EarlierRun | None = None
     #: Whether the job is taken over from a driver that is known to run.
     takes_over: bool = True
+    #: Whether all levels of an epoch run at the same time, for as long as an epoch is to last.
+    pipelined: bool = False
 
     @property
     def latest(self) -> bool:
@@ -272,6 +274,7 @@ class JobSettings:
             directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
             earlier=EarlierRun.read(configuration),
             takes_over=configuration.get(option_table.TAKEOVER),
+            pipelined=configuration.get(task_options.EXCHANGE) == "pipelined",
         )
 
 

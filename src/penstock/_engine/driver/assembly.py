@@ -43,7 +43,7 @@ from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock._files.s3 import is_s3_setting
-from penstock.common import batch_options, option_table
+from penstock.common import batch_options, option_table, task_options
 from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text
 from penstock.errors import ConfigurationError
@@ -241,6 +241,7 @@ def _epochs(run: _JobRun) -> Epochs:
         configuration=_for_tasks(run.configuration),
         results_url=run.stages.storage.url,
         announces=run.stages.recovers,
+        pipelined=run.configuration.get(task_options.EXCHANGE) == "pipelined",
         main_classes=run.main_classes,
     )
     return Epochs(
@@ -364,4 +365,23 @@ def check_settings(graph: JobGraph, configuration: Configuration, earlier: Earli
         key = option_table.CHECKPOINT_DIRECTORY.key
         reason = f"{key} is not set, so there is no directory to look for the job's newest checkpoint in; set it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
+    if settings.pipelined:
+        _check_exchange(graph, configuration)
     return settings if earlier is None else replace(settings, earlier=earlier)
+
+
+def _check_exchange(graph: JobGraph, configuration: Configuration) -> None:
+    """Refuse a pipelined exchange for a job, or in a network, that it is not for."""
+    key = task_options.EXCHANGE.key
+    if graph.job_type is JobType.BATCH:
+        reason = f"a batch job runs one stage after the other; leave {key} out, or run the job as a stream"
+        raise ConfigurationError(key, "pipelined", reason)
+    if not configuration.get(option_table.CHECKPOINTING_INTERVAL):
+        reason = f"an epoch lasts as long as the checkpoint interval; set {option_table.CHECKPOINTING_INTERVAL.key}"
+        raise ConfigurationError(key, "pipelined", reason)
+    if not configuration.get(task_options.TRUSTED_NETWORK):
+        reason = (
+            "Spark's servers for it listen at all addresses of each host, and answer anybody: who reaches them can "
+            f"read records and end the job. Set {task_options.TRUSTED_NETWORK.key} to true where nobody else does"
+        )
+        raise ConfigurationError(key, "pipelined", reason)

@@ -21,6 +21,8 @@ class ReadLimits:
     max_records: int
     max_bytes: int
     max_time_ms: int
+    #: Whether reading lasts for all of the time, although there may be nothing to read for a while.
+    flows: bool = False
 
     def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
         """Return whether reading has to end."""
@@ -35,10 +37,12 @@ class InputHead(Operator):
         #: Whether an operator or edge after it takes columns.
         self.takes_batches = False
         self.ended = False
+        #: The time of this epoch that it has waited for input, in seconds.
+        self.waited_s = 0.0
 
     @abstractmethod
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Yield batches until the limits are reached or no input is left.
+        """Yield batches until the limits are reached or no input is left; empty ones while it waits in a flow.
 
         Args:
             limits: The limits of the epoch.

@@ -117,7 +117,7 @@ def plan_epoch(
     *,
     homes: Homes | None = None,
 ) -> tuple[LevelDispatch, ...]:
-    """Place the subtasks of an epoch on slots.
+    """Place the subtasks of an epoch on slots; the levels of a pipelined one share them out.
 
     Args:
         plan: The job's levels.
@@ -134,9 +134,10 @@ def plan_epoch(
     of_levels = [
         [(vertex, subtask) for vertex in vertices for subtask in running.get(vertex, ())] for vertices in plan.levels
     ]
-    widths = tuple(max(1, min(len(subtasks), len(hosts))) for subtasks in of_levels)
+    shares = [hosts[level :: len(of_levels)] if common.pipelined else hosts for level in range(len(of_levels))]
+    widths = tuple(max(1, min(map(len, pair))) for pair in zip(of_levels, shares, strict=True))
     assignments = (
-        [homes.assign_slots(subtasks, hosts) for subtasks in of_levels]
+        [homes.assign_slots(subtasks, share) for subtasks, share in zip(of_levels, shares, strict=True)]
         if homes is not None and is_spread(hosts)
         else []
     )
@@ -151,7 +152,7 @@ def plan_epoch(
         replace(
             common,
             level=level,
-            slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
+            slots=tuple(_rotated(slot if common.pipelined else _share_time(slot), rotation) for slot in slots_of_level),
             widths=widths,
             running=ranges,
             placed={vertex: slots for vertex, slots in placed.items() if vertex in _reached(plan, level)},

@@ -256,6 +256,8 @@ class LevelDispatch:
     #: For a stage: by vertex that runs fewer subtasks than the job graph says, which receivers each of them reads for
     #: (`plan.bounds`).
     bounds: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    #: Whether all levels run at the same time, for as long as its sources may read.
+    pipelined: bool = False
     #: The most bytes of state that each operator of a subtask may return in its ack, for the metadata; what is larger
     #: goes to a file.
     inline_bytes: int = 0

@@ -36,6 +36,8 @@ class PayloadKind(IntEnum):
     FAILURE = 4
     #: Log lines of user functions, for the driver, see `control.LogLine`.
     LOG = 5
+    #: Nothing: a pipelined epoch sends it behind rows, which Spark keeps until another row comes, and to idle slots.
+    TICK = 6
 
 
 def subtask_target(vertex: int, subtask: int) -> int:

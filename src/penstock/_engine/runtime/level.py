@@ -18,7 +18,8 @@ from penstock._engine.protocol.control import UNKNOWN, ChannelClosing, JobDispat
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import ends_task, failure_of
-from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
+from penstock._engine.runtime.flow import Flow
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
@@ -56,10 +57,15 @@ class LevelTask:
         self._attempt = attempt or UNSET
         self._task = dispatch
         self._dispatch = dispatch.level
+        self._flow = Flow() if dispatch.level.pipelined else None
         self._slot = dispatch.slot
         self._cache = cache
         self._token = secrets.randbits(62)
-        self._rows = RowBuffer()
+        level, job = dispatch.level, dispatch.job
+        epoch = f"{level.checkpoint_id} {level.attempt} {level.job_attempt}"
+        #: Of a pipelined epoch; answers do not go through an exchange.
+        self._seals = RowSeals(job.dispatch_key, epoch) if level.pipelined else None
+        self._rows = RowBuffer(self._seals if self._width_below() else None)
         self._log = TaskLog()
         self._plan: ExecutionPlan
         #: The subtasks that this task holds, by target; it closes them unless the cache takes them.
@@ -73,7 +79,7 @@ class LevelTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the slot's subtasks over the rows from above and yield rows; a user error becomes a row too."""
-        rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
+        rows = rows_of(batches, self._seals) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
             try:
                 for batch in self._run_guarded(rows):
@@ -131,9 +137,27 @@ class LevelTask:
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
         if dispatch.level == 0:
-            for runtime in self._readers():
+            yield from self._read_sources()
+
+    def _read_sources(self) -> Iterator[pa.RecordBatch]:
+        """Let the sources read one after the other, or, in a pipelined epoch, all at the same time."""
+        reading = [(runtime, runtime.read_source()) for runtime in self._readers()]
+        while reading:
+            runtime, steps = reading.pop(0)
+            self._turn_to(runtime)
+            for _ in steps:
+                yield from self._ready()
+                if self._flow is not None:
+                    reading.append((runtime, steps))
+                    break
+            yield from self._fire_timers()
+
+    def _fire_timers(self) -> Iterator[pa.RecordBatch]:
+        """Fire what has become due in a pipelined epoch, in which this may be the only sign of life for a while."""
+        if self._flow is not None and self._flow.looks():
+            for runtime in self._subtasks.values():
                 self._turn_to(runtime)
-                for _ in runtime.read_source():
+                for _ in runtime.fire_timers():
                     yield from self._ready()
 
     def _readers(self) -> list[SubtaskRuntime]:
@@ -154,6 +178,8 @@ class LevelTask:
         for row in rows:
             if not self._is_own(row.target):
                 self._carry(row)
+            elif row.kind == PayloadKind.TICK:
+                yield from self._fire_timers()
             elif row.kind == PayloadKind.CLOSING:
                 yield from self._take_closing(decode(row.payload, ChannelClosing), row.token)
             else:
@@ -300,7 +326,16 @@ class LevelTask:
                 self._rows.add(row)
 
     def _ready(self) -> Iterator[pa.RecordBatch]:
-        if self._rows.is_ready:
+        if self._flow is not None and self._flow.is_due() and (width := self._width_below()):
+            for runtime in self._subtasks.values():
+                runtime.flush()
+            # Spark passes a row on when another one follows.
+            for slot in range(width) if self._flow.ticks() else sorted(self._rows.slots):
+                target = slot_target(self._dispatch.level + 1, slot)
+                self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.TICK, b""))
+            if self._rows.slots:
+                yield self._rows.drain()
+        elif self._rows.is_ready:
             yield self._rows.drain()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
+from hashlib import blake2b
+from hmac import compare_digest
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
 from penstock._engine.protocol.rows import DRIVER
+from penstock.errors import DamagedBlockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +26,9 @@ _TYPES: Final = (
     ("q", pa.int64()),
     ("i", pa.int32()),
 )
+#: All columns but the payload, as a seal covers them.
+_HEAD: Final = struct.Struct(f"<{''.join(code for code, _ in _TYPES)}")
+_SEAL_BYTES: Final = 16
 #: An Arrow batch of this size is passed to Spark.
 _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
@@ -40,12 +47,50 @@ class ExchangeRow(NamedTuple):
     payload: bytes
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[ExchangeRow]:
-    """Iterate the rows of Arrow batches."""
+class RowSeals:
+    """The seals of the rows of one attempt at a pipelined epoch, whose exchange takes rows from anybody.
+
+    Args:
+        key: A secret of the run.
+        epoch: Names the attempt: rows of another one do not pass.
+    """
+
+    def __init__(self, key: bytes, epoch: str) -> None:
+        self._key = blake2b(epoch.encode(), key=key, digest_size=32).digest()
+
+    def sealed(self, row: ExchangeRow) -> ExchangeRow:
+        """Return a row with its seal in front of its payload."""
+        return row._replace(payload=self._seal(row) + row.payload)
+
+    def opened(self, row: ExchangeRow) -> ExchangeRow:
+        """Return a row without its seal.
+
+        Raises:
+            DamagedBlockError: No task of this attempt has sent it so.
+        """
+        opened = row._replace(payload=row.payload[_SEAL_BYTES:])
+        if not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
+            raise DamagedBlockError(len(row.payload), "of a pipelined exchange", "no task of this job has sent it so")
+        return opened
+
+    def _seal(self, row: ExchangeRow) -> bytes:
+        seal = blake2b(_HEAD.pack(*row[:-1]), key=self._key, digest_size=_SEAL_BYTES)
+        seal.update(row.payload)
+        return seal.digest()
+
+
+def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None) -> Iterator[ExchangeRow]:
+    """Iterate the rows of Arrow batches.
+
+    Args:
+        batches: The batches.
+        seals: Checks the rows; None where they have no seals.
+    """
     for batch in batches:
         *heads, payloads = cast("list[Any]", batch.columns)  # pyright: ignore[reportUnknownMemberType]
         for place, head in enumerate(zip(*(column.to_pylist() for column in heads), strict=True)):
-            yield ExchangeRow(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
+            row = ExchangeRow(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
+            yield row if seals is None else seals.opened(row)
 
 
 def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:
@@ -78,9 +123,14 @@ class RowTaker(Protocol):
 
 
 class RowBuffer:
-    """Collects rows into Arrow batches."""
+    """Collects rows into Arrow batches.
 
-    def __init__(self) -> None:
+    Args:
+        seals: Seals the rows; None where they need no seals.
+    """
+
+    def __init__(self, seals: RowSeals | None = None) -> None:
+        self._seals = seals
         self._rows: list[ExchangeRow] = []
         self._bytes = 0
 
@@ -94,10 +144,15 @@ class RowBuffer:
         """Whether the rows are enough for an Arrow batch."""
         return self._bytes >= _READY_BYTES or len(self._rows) >= _READY_ROWS
 
+    @property
+    def slots(self) -> set[int]:
+        """The slots that rows are for."""
+        return {row.slot for row in self._rows}
+
     def drain(self) -> pa.RecordBatch:
         """Return all rows as one Arrow batch."""
         rows, self._rows, self._bytes = self._rows, [], 0
-        return record_batch(rows)
+        return record_batch(rows if self._seals is None else list(map(self._seals.sealed, rows)))
 
     def keep_driver_rows(self) -> None:
         """Drop all rows except the rows for the driver."""

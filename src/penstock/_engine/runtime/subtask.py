@@ -173,6 +173,7 @@ class SubtaskRuntime:
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token = dispatch, token
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
+        self._flows = task.level.pipelined
         self._processing_clock.take_up()
         self._started_ms, self._figures = self._now_ms(), EpochFigures()
         self._input_began_ms = self._input_clock.now_ms()
@@ -244,12 +245,16 @@ class SubtaskRuntime:
         assert isinstance(head, InputHead)
         dispatch, start = self._dispatch, time.perf_counter()
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
-        limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
+        limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms, self._flows)
         head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._figures.records_in += len(batch)
             yield from self._forward(0, None, batch)
-        self._figures.busy_s += time.perf_counter() - start
+            if self._flows:  # others may read meanwhile
+                self._figures.busy_s += time.perf_counter() - start
+                yield None
+                start = time.perf_counter()
+        self._figures.busy_s += time.perf_counter() - start - head.waited_s
 
     def _bytes_taken(self) -> int:
         """Return the bytes of this epoch that the edges have taken.
@@ -269,6 +274,17 @@ class SubtaskRuntime:
             yield from self._push(0, piece, self.channels[channel])
         yield from self._on_processing_time()
         self._figures.busy_s += time.perf_counter() - start
+
+    def fire_timers(self) -> Iterator[None]:
+        """Fire processing-time timers that are due, where no block comes whose arrival would."""
+        start = time.perf_counter()
+        yield from self._on_processing_time()
+        self._figures.busy_s += time.perf_counter() - start
+
+    def flush(self) -> None:
+        """Send all buffered records."""
+        for edge in self.edges:
+            edge.flush()
 
     def close_channel(self, channel: int, update: ChannelUpdate, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
@@ -303,8 +319,7 @@ class SubtaskRuntime:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
             yield from self._of_all(lambda operator: operator.prepare_snapshot())
-        for edge in self.edges:
-            edge.flush()
+        self.flush()
         self._figures.busy_s += time.perf_counter() - start
 
     def _finish(self, *, fire_timers: bool) -> Iterator[None]:

@@ -27,6 +27,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import encode
+from penstock._engine.spark.pipelined import PipelinedPlan
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.retries import retries_of
 from penstock._engine.spark.session import has_stopped
@@ -108,9 +109,12 @@ def answers_in(text: str) -> Iterator[tuple[int, bytes]]:
         >>> list(answers_in("[[1 eA==], [2 eQ==]]"))
         [(1, b'x'), (2, b'y')]
     """
-    for answer in text.strip("[]").split("], ["):
-        kind, _, payload = answer.partition(" ")
-        yield int(kind), base64.b64decode(payload)
+    yield from map(_answer, text.strip("[]").split("], ["))
+
+
+def _answer(text: str) -> tuple[int, bytes]:
+    kind, _, payload = text.partition(" ")
+    return int(kind), base64.b64decode(payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,7 @@ class SparkEpochRunner:
         #: The job group of the running epoch, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
         #: The plan of the last epoch, by the slots of its levels, their hosts, and its job.
-        self._plans: dict[tuple[tuple[int, ...], tuple[tuple[str, ...], ...], bytes], DataFrame] = {}
+        self._plans: dict[tuple[tuple[int, ...], tuple[tuple[str, ...], ...], bytes], DataFrame | PipelinedPlan] = {}
         #: Whether workers may hold open functions of the job.
         self._keeps = False
 
@@ -243,7 +247,7 @@ class SparkEpochRunner:
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
-            rows = self._last_rows(plan) if plan.releases else list(collect(self._frame(plan)))
+            rows = self._last_rows(plan) if plan.releases else self._rows(plan)
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
@@ -294,6 +298,13 @@ class SparkEpochRunner:
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
+    def _rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
+        prepared = self._prepared(plan)
+        if isinstance(prepared, PipelinedPlan):
+            return [_answer(text) for text in prepared.collect()]
+        # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
+        return list(collect(prepared.alias("epoch")))
+
     def _last_rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
         return self._close(plan.job.run_id, _run(plan), len(plan.levels[0].slots))
 
@@ -314,15 +325,15 @@ class SparkEpochRunner:
             _logger.debug("Spark did not report the progress of the epoch", exc_info=True)
             return EpochProgress()
 
-    def _frame(self, plan: EpochPlan) -> DataFrame:
-        """Return the frame of an epoch; epochs with the same slots in each level share it."""
+    def _prepared(self, plan: EpochPlan) -> DataFrame | PipelinedPlan:
+        """Return the plan of an epoch; epochs with the same slots in each level share it."""
         widths, hosts = plan.levels[0].widths, tuple(level.hosts for level in plan.levels)
         shape = widths, hosts, encode(plan.job)
         if shape not in self._plans:  # it is the first epoch, subtasks have finished, or executors have changed
             with in_workers_of(self._spark, self._python_path):
-                self._plans = {shape: self._build(widths, hosts, _run(plan))}
-        # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
-        return self._plans[shape].alias("epoch")
+                frame = self._build(widths, hosts, _run(plan))
+                self._plans = {shape: PipelinedPlan(self._spark, frame) if plan.levels[0].pipelined else frame}
+        return self._plans[shape]
 
     def _build(self, widths: tuple[int, ...], hosts: tuple[tuple[str, ...], ...], run: _Run) -> DataFrame:
         session, last, is_placed = self._spark.session, len(widths) - 1, any(hosts)

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
+from penstock._engine.spark.pipelined import PIPELINED_CONF
 from penstock._engine.spark.words import cause_of_spark
 from penstock.common.interrupts import holding_interrupts
 from penstock.common.process import at_exit, available_cores
@@ -149,6 +150,7 @@ def get_session(
     archived: bool = True,
     python: str | None = None,
     name: str = "penstock",
+    pipelined: bool = False,
 ) -> SparkHandle:
     """Return the session for jobs: the program's, or one on the cluster that SPARK_MASTER names, or else ours.
 
@@ -161,6 +163,7 @@ def get_session(
         python: The interpreter of the workers of a session of ours; by default the driver's.
         archived: Whether the JVM of a session of ours may use a class data archive, and make one.
         name: The name of the application on a cluster that is joined now.
+        pipelined: Whether jobs of a session of ours pass records on while their epochs run.
 
     Raises:
         SparkSetupError: Spark cannot start on this machine; the subclass names the reason.
@@ -181,7 +184,9 @@ def get_session(
         if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):
             join_cluster(master, python, name)
             return _new_session_of_program()
-        _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
+        _own = _start(
+            slots or available_cores(), log_level, local_dir, archived=archived, python=python, pipelined=pipelined
+        )
         return _own
 
 
@@ -275,7 +280,9 @@ def driver_memory_mb(total_bytes: int) -> int:
     return max(1024, min(4096, (total_bytes >> 20) // 4))
 
 
-def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool, python: str | None) -> SparkHandle:
+def _start(
+    slots: int, log_level: str, local_dir: Path | None, *, archived: bool, python: str | None, pipelined: bool
+) -> SparkHandle:
     """Start a JVM and a session of our own."""
     bridge = logging.getLogger("py4j")
     if bridge.level == logging.NOTSET:  # it reports each connection that it closes
@@ -283,6 +290,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
     conf = {
         **_LOCAL_CONF,
         **SESSION_CONF,
+        **(PIPELINED_CONF if pipelined else {}),
         "spark.master": f"local[{slots},{_TASK_ATTEMPTS}]",
         "spark.default.parallelism": str(slots),
         "spark.driver.memory": f"{driver_memory_mb(_total_memory())}m",

@@ -111,11 +111,13 @@ class BudgetPlanner:
     Args:
         interval_ms: The checkpoint interval, or the pause between two checkpoints when that is longer; None without.
         sources: The source vertices.
+        pipelined: Whether they read as long as the interval: what is too much waits in front of the levels below.
     """
 
-    def __init__(self, interval_ms: int | None, sources: Iterable[int]) -> None:
+    def __init__(self, interval_ms: int | None, sources: Iterable[int], *, pipelined: bool = False) -> None:
         #: May change from one epoch to the next.
         self.interval_ms = interval_ms
+        self._pipelined = pipelined
         self._budgets = {vertex: ReadBudget() for vertex in sources}
         #: The intended time on records in the next epoch, and the share of it that reading gets.
         self._work_ms = float(FIRST_MS)
@@ -127,7 +129,7 @@ class BudgetPlanner:
 
     def budget(self, vertex: int) -> ReadBudget:
         """Return what each subtask of a source may read in the next epoch."""
-        return self._budgets[vertex]
+        return ReadBudget(0, 0, self.interval_ms or FIRST_MS) if self._pipelined else self._budgets[vertex]
 
     def accepted(self, acks: Iterable[SubtaskAck], cost: EpochCost) -> None:
         """Learn from an epoch that counts."""

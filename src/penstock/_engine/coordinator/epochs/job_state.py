@@ -85,7 +85,7 @@ class JobState:
         graph = plan.graph
         #: The sources, and what each of them may read.
         self.sources = JobSources(graph)
-        self.budgets = BudgetPlanner(settings.epoch_ms, self.sources.vertices)
+        self.budgets = BudgetPlanner(settings.epoch_ms, self.sources.vertices, pipelined=settings.pipelined)
         self._ends = graph.ends
         self.sink_uids = graph.sink_uids
         self.settings = settings
@@ -300,6 +300,8 @@ class JobState:
     def pause_ms(self, now: Moment) -> int:
         """Return the pause before the next epoch in milliseconds: 0 as long as there is work."""
         reading = [ack for ack in self._last if ack.vertex in self.sources.vertices]
+        if self.settings.pipelined and self._sources_left:
+            return 0
         if self.is_fed or (self._work_at_hand(reading) and not self.awaits_commits):
             return 0
         if any(ack.io.records_in for ack in reading):

@@ -54,6 +54,8 @@ class EpochPlanner:
     python_path: tuple[str, ...]
     configuration: dict[str, str]
     working_directory: str = ""
+    #: Whether all levels of an epoch run at the same time.
+    pipelined: bool = False
     #: The storage of results, where that is not the checkpoint storage; and whether tasks announce finished subtasks.
     results_url: str = ""
     announces: bool = False
@@ -102,6 +104,7 @@ class EpochPlanner:
             inputs=dict(instruction.inputs),
             results=instruction.results,
             bounds=dict(instruction.bounds),
+            pipelined=self.pipelined,
             inline_bytes=instruction.inline_bytes,
         )
         if instruction.results is not None:

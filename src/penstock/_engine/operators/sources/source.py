@@ -11,7 +11,7 @@ from msgspec import UNSET
 from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.base import NOTHING, EpochContext, OperatorContext, Output
-from penstock._engine.operators.batch import watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.head import InputHead
 from penstock._engine.operators.sources.alignment import SourceAlignment
 from penstock._engine.operators.sources.source_output import EpochReaderOutput
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 #: The longest wait for a reader without records before its part of the epoch ends. The source waits longer to determine
 #: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
+#: The same where an epoch flows: records of other splits of the task, and due timers, wait for so long.
+_FLOW_WAIT_MS = 2
 
 
 class ReaderContext:
@@ -182,6 +184,9 @@ class SourceOperator(InputHead):
 
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
         """Poll the reader and yield its batches."""
+        if limits.flows:
+            yield from self._flow(limits, size)
+            return
         output, passed_ms = self._output, self.context.task_clock.passed_ms
         start = passed_ms()
         output.begin_epoch(limits.max_records)
@@ -201,6 +206,36 @@ class SourceOperator(InputHead):
             self.more_available = not self._is_held()
             if limits.reached(output.records, size(), elapsed_ms):
                 return
+
+    def _flow(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
+        """Poll the reader for all of the time, and yield an empty batch whenever it had nothing."""
+        output, clock = self._output, self.context.task_clock
+        start, self.waited_s = clock.passed_ms(), 0.0
+        output.begin_epoch(limits.max_records)
+        while not (self.ended or self._reader_context.ends_input):
+            status = InputStatus.NOTHING_AVAILABLE if self._is_held() else self._poll()
+            for batch in output.drain():
+                yield None, batch
+            self.more_available = status is InputStatus.MORE_AVAILABLE
+            if status is InputStatus.END_OF_INPUT:
+                self.ended = True
+                return
+            elapsed_ms = clock.passed_ms() - start
+            if limits.reached(output.records, size(), elapsed_ms):
+                return
+            if status is InputStatus.NOTHING_AVAILABLE:
+                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS))
+                yield None, RowBatch([])
+
+    def _wait_for(self, most_ms: float) -> None:
+        """Wait until the reader has records; one without splits answers at once."""
+        assert self.reader is not None
+        clock = self.context.task_clock
+        with self.context.input_clock.waiting():
+            start = clock.passed_ms()
+            if not self.reader.is_available(int(most_ms)) and (left := most_ms - (clock.passed_ms() - start)) > 0:
+                clock.sleep_ms(left)
+            self.waited_s += (clock.passed_ms() - start) / 1000
 
     def _is_held(self) -> bool:
         """Pause and resume splits by their watermarks; tell whether the reader waits for others in its group."""

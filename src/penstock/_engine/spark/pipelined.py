@@ -1,0 +1,105 @@
+"""Runs the levels of an epoch at the same time, through the pipelined shuffle that Spark has made for its own streams.
+
+There is no public way to it: the exchanges of a physical plan are copied with a flag, and the plan runs without the
+layers of Spark SQL above it. So the settings that these layers would hand to the tasks are properties of the job here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.common.task_options import EXCHANGE
+from penstock.errors import UnsuitableClusterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock._engine.spark.session import SparkHandle
+
+#: The first version of Spark that has a pipelined shuffle.
+_SINCE: Final = (4, 3)
+#: Spark would take executors away, or run tasks twice.
+_REFUSED: Final = ("spark.dynamicAllocation.enabled", "spark.speculation")
+_EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.ShuffleExchangeExec"
+#: Each row leaves Python, and reaches it, at once.
+_PROPERTIES: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.execution.pandas.udf.buffer.size": "256",
+}
+#: What the session of a pipelined job needs from its start on.
+PIPELINED_CONF: Final = {
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+}
+
+
+def check_session(spark: SparkHandle, levels: int) -> None:
+    """Refuse a session in which the levels of a job cannot run at the same time.
+
+    Args:
+        spark: The session.
+        levels: The levels of the job.
+
+    Raises:
+        UnsuitableClusterError: Spark is too old, too small, or changes its executors or tasks by itself.
+    """
+    context = spark.session.sparkContext
+    version, get = context.version, context.getConf().get
+    problems: list[str] = []
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _SINCE:
+        problems.append(f"Spark {version} has no pipelined shuffle, which came with {'.'.join(map(str, _SINCE))}")
+    if spark.slots < levels:
+        problems.append(
+            f"the {levels} levels of the job run at the same time, each in a slot of its own, and there are "
+            f"{spark.slots}; give it more cores, or chain operators that need no exchange between them"
+        )
+    problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "false") == "true"]
+    if problems:
+        clauses = (f"{EXCHANGE.key} = pipelined does not work there: {problem}" for problem in problems)
+        raise UnsuitableClusterError(context.master or "", tuple(clauses))
+
+
+class PipelinedPlan:
+    """The plan of an epoch with pipelined exchanges; each run is of a copy of it.
+
+    Args:
+        spark: The session.
+        frame: The plan with Spark's usual exchanges.
+    """
+
+    def __init__(self, spark: SparkHandle, frame: DataFrame) -> None:
+        self._spark = spark
+        self._activate()
+        jdf: Any = frame._jdf
+        self._plan = self._marked(jdf.queryExecution().executedPlan())
+
+    def collect(self) -> list[str]:
+        """Run it, and return the rows of its last level as text."""
+        self._activate()
+        context: Any = self._spark.session.sparkContext
+        before = {key: context.getLocalProperty(key) for key in _PROPERTIES}
+        try:
+            for key, value in _PROPERTIES.items():
+                context.setLocalProperty(key, value)
+            return [row.getString(0) for row in self._plan.clone().executeCollectPublic()]
+        finally:
+            for key, value in before.items():
+                context.setLocalProperty(key, value)
+
+    def _activate(self) -> None:
+        """Make the session that of this thread: a plan notes whose it is when it is made."""
+        session: Any = self._spark.session
+        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+    def _marked(self, plan: Any) -> Any:
+        """Return a copy of a plan whose exchanges are pipelined."""
+        children = plan.children()
+        marked = [self._marked(children.apply(place)) for place in range(children.length())]
+        if plan.getClass().getName() == _EXCHANGE:
+            size = plan.advisoryPartitionSize()
+            return plan.copy(plan.outputPartitioning(), marked[0], plan.shuffleOrigin(), size, True)
+        if not marked:
+            return plan
+        jvm: Any = self._spark.session.sparkContext._jvm
+        return plan.withNewChildren(jvm.org.apache.spark.api.python.PythonUtils.toSeq(marked))

@@ -1,0 +1,84 @@
+"""A job whose levels run at the same time: python -m tests.spark.pipelined_job FOLDER; it makes 20 numbers a second.
+
+Its sink writes each number with the milliseconds since it was made, at once and into a file of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors.base import Sink, SinkWriter
+from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.datastream.state import ValueStateDescriptor
+
+NUMBERS, PER_SECOND, INTERVAL_MS = 160, 20, 3_000
+
+
+def made(number: int) -> tuple[int, float]:
+    return number, time.time()
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: tuple[int, float], ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield *value, self.count.value()
+
+
+class AtOnce(Sink[Any]):
+    """Writes what comes when it comes.
+
+    Args:
+        folder: For its files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def create_writer(self, context: Any) -> AtOnceWriter:
+        return AtOnceWriter(self.folder)
+
+
+class AtOnceWriter(SinkWriter[Any]):
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = (folder / uuid.uuid4().hex).open("w")
+
+    def write(self, element: tuple[int, float, int], context: Any) -> None:
+        number, made_s, count = element
+        print(number, count, round((time.time() - made_s) * 1_000), file=self.file, flush=True)
+
+    def flush(self, end_of_input: bool) -> None: ...
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def main(place: Path) -> None:
+    configuration = Configuration()
+    for key, value in {
+        "execution.checkpointing.dir": str(place / "checkpoints"),
+        "execution.checkpointing.interval": f"{INTERVAL_MS} ms",
+        "penstock.exchange": "pipelined",
+        "penstock.exchange.trusted-network": "true",
+        "penstock.local.slots": "1",
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    source = DataGeneratorSource(made, NUMBERS, RateLimiterStrategy.per_second(PER_SECOND))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    counts = numbers.key_by(lambda each: each[0] % 7).process(Count()).uid("count")
+    counts.key_by(lambda each: each[0] % 5).map(lambda each: each).sink_to(AtOnce(place / "out"))
+    env.execute("pipelined")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,151 @@
+"""Pipelined epochs: what their tasks send while they read, how slots are shared out, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kit.clock import measure_by_the_clock
+from tests.kit.settings import configured
+from tests.kit.stories import Sheet, Story
+
+from penstock._engine.driver.assembly import check_settings
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.rows import PayloadKind
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import ConfigurationError, DamagedBlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PIPELINED = {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true", "interval": "1 s"}
+
+
+class Count(KeyedProcessFunction):
+    """Counts, and tells the count again a little later."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: int, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 5)
+        yield "count", value % 3, self.count.value()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield "timer", ctx.get_current_key(), None
+
+
+def program(sheet: Sheet) -> None:
+    numbers = sheet.source("numbers", *(list(range(first, first + 10)) for first in (0, 10, 20)))
+    others = sheet.source("others", list(range(30, 40)))
+    numbers.set_parallelism(3)
+    counts = numbers.union(others).key_by(lambda number: number % 3).process(Count()).uid("count").set_parallelism(2)
+    sheet.collect(counts.map(lambda told: told).uid("told"))
+
+
+@pytest.fixture(autouse=True)
+def by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure_by_the_clock(monkeypatch)
+
+
+def counted(story: Story) -> Counter[Any]:
+    return Counter(told[1:] for told in story.output() if told[0] == "count")
+
+
+TRUTH = Counter((key, count + 1) for key in range(3) for count in range(len(range(key, 40, 3))))
+
+
+@pytest.mark.parametrize("slots", [2, 5])
+def test_results_are_those_of_blocking_epochs(tmp_path: Path, slots: int) -> None:
+    story = Story(tmp_path, slots=slots, workers=2)
+    assert story.run(program, **PIPELINED).status is JobStatus.FINISHED
+    assert counted(story) == TRUTH
+
+
+def test_stopped_job_goes_on_exactly_with_either_exchange(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    first = story.run(program, asks={2: StopMode.SUSPEND}, **PIPELINED)
+    story.run(program, recover=first.savepoint, interval="1 s")
+    assert counted(story) == TRUTH
+
+
+def test_levels_have_slots_of_their_own(tmp_path: Path) -> None:
+    chapter = Story(tmp_path, slots=5).run(program, **PIPELINED)
+    assert [sum(plan.levels[0].widths) for plan in chapter.runner.plans[:-1]] == [5] * (len(chapter.runner.plans) - 1)
+
+
+def rows() -> Iterator[ExchangeRow]:
+    yield ExchangeRow(1, 65536, 3, 0, 77, PayloadKind.DATA, b"records")
+    yield ExchangeRow(0, -2, 0, 0, 77, PayloadKind.TICK, b"")
+
+
+def passed_on(seals: RowSeals) -> list[ExchangeRow]:
+    """Return rows as they are between two tasks."""
+    buffer = RowBuffer(seals)
+    for row in rows():
+        buffer.add(row)
+    return list(rows_of([buffer.drain()]))
+
+
+def read(sent: list[ExchangeRow], seals: RowSeals) -> list[ExchangeRow]:
+    buffer = RowBuffer()
+    for row in sent:
+        buffer.add(row)
+    return list(rows_of([buffer.drain()], seals))
+
+
+def test_sealed_rows_are_read_as_they_were() -> None:
+    assert read(passed_on(RowSeals(b"k" * 32, "7 1 0")), RowSeals(b"k" * 32, "7 1 0")) == list(rows())
+
+
+@given(st.sampled_from(ExchangeRow._fields), st.integers(0, 1), st.binary(max_size=30))
+def test_row_that_no_task_has_sent_so_is_not_decoded(field: str, place: int, payload: bytes) -> None:
+    seals = RowSeals(b"k" * 32, "7 1 0")
+    sent = passed_on(seals)
+    before = sent[place]
+    sent[place] = replace_field(before, field, payload)
+    if sent[place] == before:
+        return
+    with pytest.raises(DamagedBlockError, match="no task of this job has sent it so"):
+        read(sent, seals)
+
+
+def replace_field(row: ExchangeRow, field: str, payload: bytes) -> ExchangeRow:
+    return row._replace(**{field: payload if field == "payload" else getattr(row, field) + 1})
+
+
+@pytest.mark.parametrize(("key", "epoch"), [(b"j" * 32, "7 1 0"), (b"k" * 32, "7 2 0")], ids=["other key", "earlier"])
+def test_row_of_another_run_or_attempt_is_not_decoded(key: bytes, epoch: str) -> None:
+    with pytest.raises(DamagedBlockError):
+        read(passed_on(RowSeals(key, epoch)), RowSeals(b"k" * 32, "7 1 0"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"execution.runtime-mode": "BATCH"}, "one stage after the other"),
+        ({"interval": ""}, "set execution.checkpointing.interval"),
+        ({"penstock.exchange.trusted-network": "false"}, "Set penstock.exchange.trusted-network to true"),
+    ],
+    ids=["batch", "no interval", "network"],
+)
+def test_what_a_pipelined_exchange_is_not_for_is_refused_before_anything_starts(
+    changed: dict[str, str], words: str
+) -> None:
+    configuration = configured(**{key: value for key, value in {**PIPELINED, **changed}.items() if value})
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.from_collection([1, 2]).print()
+    graph = build_job_graph(env._stream_graph("numbers"))
+    with pytest.raises(ConfigurationError, match=words):
+        check_settings(graph, configuration)
