@@ -3,6 +3,7 @@
     python benchmarks/latency.py                                                    interval 300 ms, quiet: ten minutes
     python benchmarks/latency.py --intervals 50,100,300,1000 --busy 0,50,100        two hours
     python benchmarks/latency.py --seconds 30 --systems penstock
+    python benchmarks/latency.py --intervals 2000 --systems "at once"              sinks that are at least once
 
 A process of its own makes 1,000 records a second (programs/feeder.py) and stamps each with the time. All jobs read
 them from a socket, key them by number modulo 1,000, count them by key in a stateful operator written in Python, and
@@ -40,14 +41,19 @@ from figures import Figures
 from measure import _kill_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 RATE = 1_000
 #: From the start of the program: what is created before this does not count.
 WARM_UP_S = 40
+#: The program whose sink shows each record when it comes.
+AT_ONCE = "penstock_at_once.py"
 #: The environment of each system, its program, and what the program gets behind the interval.
 SYSTEMS = {
     "penstock": ("penstock", "penstock_latency.py", ()),
+    "at once, pipelined, two levels": ("penstock", AT_ONCE, ("pipelined", "2")),
+    "at once, pipelined, three levels": ("penstock", AT_ONCE, ("pipelined", "3")),
+    "at once, blocking, two levels": ("penstock", AT_ONCE, ("blocking", "2")),
     "PyFlink, thread mode": ("pyflink", "pyflink_latency.py", ("thread",)),
     "PyFlink, process mode": ("pyflink", "pyflink_latency.py", ("process",)),
     "Structured Streaming, transformWithState": ("pyspark", "spark_latency.py", ("transformWithState",)),
@@ -79,12 +85,15 @@ def measure(system: str, seconds: float, interval_ms: int, busy: int) -> Latency
             assert feeder.stdout is not None
             plain, replay = (feeder.stdout.readline().strip() for _ in range(2))
             start = time.time()
-            _run_program(system, replay if system == "penstock" else plain, directory, WARM_UP_S + seconds, interval_ms)
+            port = replay if SYSTEMS[system][0] == "penstock" else plain
+            _run_program(system, port, directory, WARM_UP_S + seconds, interval_ms)
         finally:
             feeder.kill()
             feeder.wait()
-        committed = _spark_commits(directory) if SYSTEMS[system][0] == "pyspark" else _named_files(directory)
-        return _latency(list(committed), start + WARM_UP_S, seconds)
+        if SYSTEMS[system][1] == AT_ONCE:
+            return _latency(_shown(directory), start + WARM_UP_S, seconds)
+        files = _spark_commits(directory) if SYSTEMS[system][0] == "pyspark" else _named_files(directory)
+        return _latency(_committed(files), start + WARM_UP_S, seconds)
 
 
 @contextmanager
@@ -143,13 +152,27 @@ def _spark_commits(directory: Path) -> Iterator[tuple[Path, float]]:
                 yield Path(path), at
 
 
-def _latency(files: list[tuple[Path, float]], begin: float, seconds: float) -> Latency:
-    latencies: list[float] = []
+def _committed(files: Iterable[tuple[Path, float]]) -> Iterator[tuple[float, float]]:
+    """Yield the creation of each record, and the time at which its file counted."""
     for path, at in files:
         for line in path.read_text().splitlines():
-            created = int(line.split(",")[1]) / 1e9
-            if begin <= created < begin + seconds - 5:  # what came last may not have been committed any more
-                latencies.append(at - created)
+            yield int(line.split(",")[1]) / 1e9, at
+
+
+def _shown(directory: Path) -> Iterator[tuple[float, float]]:
+    """Yield the creation of each record, and the time at which the sink wrote it for the first time."""
+    first: dict[str, tuple[float, float]] = {}
+    for path in (directory / "at-once").iterdir():
+        for line in path.read_text().splitlines():
+            number, created, _, at = line.split(",")
+            shown = int(created) / 1e9, int(at) / 1e9
+            first[number] = min(shown, first.get(number, shown))
+    yield from first.values()
+
+
+def _latency(records: Iterable[tuple[float, float]], begin: float, seconds: float) -> Latency:
+    # What came last may not have been committed any more.
+    latencies = [at - created for created, at in records if begin <= created < begin + seconds - 5]
     wanted = int((seconds - 5) * RATE)
     assert abs(len(latencies) - wanted) < 0.02 * wanted, f"{len(latencies)} records of {wanted} were committed"
     cuts = quantiles(latencies, n=100)
