@@ -131,6 +131,9 @@ class Pass:
             under = ("-m", "coverage", "run", "--append", f"--data-file={COVERAGE}", f"--include={include}")
             options = ["-p", "tests.campaign.covering", *NEAR]
             run_tests(options, new if known else [], under=under, PENSTOCK_PASSED_TESTS=str(PASSED))
+            if not json.loads(PASSED.read_text(encoding="utf-8")):
+                output = (WORK / "output").read_text(encoding="utf-8", errors="replace")
+                sys.exit(f"No test passes in the copy of the program, as it is:\n{output[-2_000:]}")
             kept = {name: seconds for name, seconds in before.items() if name.split("::")[0] not in new}
             PASSED.write_text(json.dumps(kept | json.loads(PASSED.read_text(encoding="utf-8"))), encoding="utf-8")
             self._state["files"] = now
@@ -183,7 +186,7 @@ class Pass:
 
     def _doubt(self) -> None:
         """Take back what was caught by a test that fails without the mutant too."""
-        catchers = {name: result["by"] for name, result in self.results.items() if "::" in (result["by"] or "")}
+        catchers = {name: result["by"] for name, result in self.results.items() if (result["by"] or "")[:6] == "tests/"}
         while catchers and (failed := run_tests([], sorted(set(catchers.values())))):
             print(f"{failed} fails by itself", flush=True)
             self._state["unsteady"].append(failed)

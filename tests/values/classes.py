@@ -135,7 +135,7 @@ def of_numpy() -> Iterator[Value]:
     yield from one(kind, Types.LONG(), {"an array without dimensions": np.array(5), "a missing value": pd.NA})
     yield from one(kind, Types.DOUBLE(), {"a float16 of NumPy": np.float16(0.5), "an int of NumPy": np.int64(5)})
     yield from one(kind, Types.SQL_DATE(), {"a day of NumPy": np.datetime64("2026-01-02")})
-    yield from one(kind, Types.SQL_TIMESTAMP(), {"no time of NumPy": np.datetime64("NaT")})
+    yield from one(kind, Types.SQL_TIMESTAMP(), {"no time of NumPy": np.datetime64("NaT", "us")})
     spans = {"a timedelta64": np.timedelta64(5, "ms"), "a timedelta64 of years": np.timedelta64(5, "Y")}
     yield from one(kind, None, spans, arrow=pa.duration("us"), sql="interval")
     lists = {"scalars of NumPy in a list": [np.int64(1), np.int32(2)], "a uint64 in a list": [np.uint64(2**63)]}
