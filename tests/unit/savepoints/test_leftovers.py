@@ -483,9 +483,7 @@ def test_leftovers_of(
         assert place.found(**look.asked).leftovers == ()
 
 
-def test_directory_that_was_taken_into_use_since_is_not_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_that_was_taken_into_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     scratch = ScratchDirectory("penstock-savepoint-")
     scratch._lock.close()

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -157,7 +158,7 @@ class LevelTask:
         if self._flow is not None and self._flow.looks():
             for runtime in self._subtasks.values():
                 self._turn_to(runtime)
-                for _ in runtime.fire_timers():
+                for _ in runtime.on_processing_time():
                     yield from self._ready()
 
     def _readers(self) -> list[SubtaskRuntime]:
@@ -327,8 +328,8 @@ class LevelTask:
 
     def _ready(self) -> Iterator[pa.RecordBatch]:
         if self._flow is not None and self._flow.is_due() and (width := self._width_below()):
-            for runtime in self._subtasks.values():
-                runtime.flush()
+            for edge in chain.from_iterable(runtime.edges for runtime in self._subtasks.values()):
+                edge.flush()
             # Spark passes a row on when another one follows.
             for slot in range(width) if self._flow.ticks() else sorted(self._rows.slots):
                 target = slot_target(self._dispatch.level + 1, slot)

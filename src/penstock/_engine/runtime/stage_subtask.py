@@ -34,7 +34,7 @@ class StageSubtask(SubtaskRuntime):
         try:
             for tag, batch in self._outputs(0, head.read_all, batches):
                 yield from self._forward(0, tag, batch)
-                yield from self._on_processing_time(first=1)  # the head is in the midst of its records
+                yield from self.on_processing_time(first=1)  # the head is in the midst of its records
         except OperatorError:
             if batches.error is not None:  # it is not the function's
                 raise batches.error from None

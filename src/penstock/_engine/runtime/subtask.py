@@ -206,7 +206,7 @@ class SubtaskRuntime:
             edge.watermark = watermarks[edge.edge.source_operator]
         for channel in self.channels.ending:
             yield from self._rise(self.valve.close(channel, ENDED))
-        yield from self._on_processing_time()
+        yield from self.on_processing_time()
         self._figures.busy_s += time.perf_counter() - start
 
     def _learn_time(self, known: Iterable[EdgeStatus]) -> None:
@@ -272,19 +272,8 @@ class SubtaskRuntime:
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
         for piece in pieces(self._nodes, batch, (0,)):
             yield from self._push(0, piece, self.channels[channel])
-        yield from self._on_processing_time()
+        yield from self.on_processing_time()
         self._figures.busy_s += time.perf_counter() - start
-
-    def fire_timers(self) -> Iterator[None]:
-        """Fire processing-time timers that are due, where no block comes whose arrival would."""
-        start = time.perf_counter()
-        yield from self._on_processing_time()
-        self._figures.busy_s += time.perf_counter() - start
-
-    def flush(self) -> None:
-        """Send all buffered records."""
-        for edge in self.edges:
-            edge.flush()
 
     def close_channel(self, channel: int, update: ChannelUpdate, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
@@ -301,7 +290,7 @@ class SubtaskRuntime:
             drain: Whether the job is drained, which ends the input of its sources.
         """
         start = time.perf_counter()
-        yield from self._on_processing_time()
+        yield from self.on_processing_time()
         head = self._nodes[0].operator
         if isinstance(head, InputHead):
             self._awaits_end, drains = head.ended and self._plan.announces_ends, drain and self.vertex.is_source
@@ -319,7 +308,8 @@ class SubtaskRuntime:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
             yield from self._of_all(lambda operator: operator.prepare_snapshot())
-        self.flush()
+        for edge in self.edges:
+            edge.flush()
         self._figures.busy_s += time.perf_counter() - start
 
     def _finish(self, *, fire_timers: bool) -> Iterator[None]:
@@ -416,8 +406,8 @@ class SubtaskRuntime:
 
     # ---------------------------------------------------------------------------------------------------- the chain
 
-    def _on_processing_time(self, first: int = 0) -> Iterator[None]:
-        """Fire due timers of the operators from a position on."""
+    def on_processing_time(self, first: int = 0) -> Iterator[None]:
+        """Fire due timers of the operators from a position on; a block that comes does so, too."""
         now_ms = self._now_ms()
         yield from self._of_all(lambda operator: operator.on_processing_time(now_ms), first)
 

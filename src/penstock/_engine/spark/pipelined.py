@@ -27,11 +27,6 @@ _PROPERTIES: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "256",
 }
-#: What the session of a pipelined job needs from its start on.
-PIPELINED_CONF: Final = {
-    "spark.python.udf.pipelined.enabled": "true",
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
-}
 
 
 def check_session(spark: SparkHandle, levels: int) -> None:

@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
-from penstock._engine.spark.pipelined import PIPELINED_CONF
 from penstock._engine.spark.words import cause_of_spark
 from penstock.common.interrupts import holding_interrupts
 from penstock.common.process import at_exit, available_cores
@@ -64,6 +63,12 @@ _LOCAL_CONF = {
     "spark.python.worker.reuse": "true",
     # It looks up the caller's line for each step of a plan; our plans have no lines of the user.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+#: What the session of a pipelined job needs from its start on.
+_PIPELINED_CONF = {
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
 }
 
 #: Only what the configuration of Spark (SPARK_CONF_DIR) would hardly say.
@@ -290,7 +295,7 @@ def _start(
     conf = {
         **_LOCAL_CONF,
         **SESSION_CONF,
-        **(PIPELINED_CONF if pipelined else {}),
+        **(_PIPELINED_CONF if pipelined else {}),
         "spark.master": f"local[{slots},{_TASK_ATTEMPTS}]",
         "spark.default.parallelism": str(slots),
         "spark.driver.memory": f"{driver_memory_mb(_total_memory())}m",
