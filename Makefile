@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools servers bench campaign chaos pyflink-tests docs docs-serve behaviours values changelog lock audit package clean
+.PHONY: help demo check test tools servers bench campaign mutants chaos pyflink-tests docs docs-serve behaviours values changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -20,6 +20,8 @@ bench:
 	@$(PYTHON) dev.py bench $(ARGS)
 campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
+mutants:
+	@$(PYTHON) dev.py mutants $(ARGS)
 chaos:
 	@$(PYTHON) dev.py chaos $(ARGS)
 pyflink-tests:

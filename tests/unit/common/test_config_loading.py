@@ -201,7 +201,7 @@ def test_a_misspelt_key_is_refused_with_the_likely_one_and_where_it_was_set(
 
 def test_a_key_below_ours_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"Penstock has no such key; penstock\."):
-        _effective({"penstock.exchnge": "9"})
+        _effective({"penstock.zebra": "9"})
     with pytest.raises(ConfigurationError, match=r"There is no key penstock.of.another.kind"):
         _effective({"penstock.of.another.kind": "9"})
 

@@ -18,7 +18,6 @@ from penstock._engine.protocol.control import JobDispatch, LevelDispatch, Subtas
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.rows import PayloadKind
 from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
-from penstock._engine.spark import epoch
 from penstock._engine.spark.epoch import (
     SparkEpochRunner,
     answers,
@@ -234,8 +233,7 @@ def test_epoch_counts_only_after_its_hosts_were_checked(monkeypatch: pytest.Monk
 
     runner = SparkEpochRunner(SparkHandle(cast("Any", AnsweringSession()), 1), check_hosts=refuse)
     rows = [(PayloadKind.ACK, encode(ack(0, 0, host="late")))]
-    monkeypatch.setattr(epoch, "collect", lambda _: iter(rows))
-    monkeypatch.setattr(runner, "_frame", lambda _: None)
+    monkeypatch.setattr(runner, "_rows", lambda _: rows)
     with pytest.raises(EpochCancelledError if cancelled else UnsuitableHostError):
         runner.run(PLAN)
     assert not runner._cancelled.is_set()
