@@ -4,7 +4,6 @@ With three levels a second keyed process function with a counter follows the fir
 record, and the time in nanoseconds at which it was written.
 """
 
-import contextlib
 import sys
 import time
 import uuid
@@ -12,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from penstock_latency import KEYS, Count, Feed
+from penstock_latency import KEYS, Count, Feed, run_for
 
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -73,11 +72,7 @@ def main(port: int, directory: Path, seconds: float, interval_ms: int, *, exchan
     if levels > 2:
         counts = counts.key_by(lambda line: line.split(",")[0]).process(CountAgain())
     counts.sink_to(AtOnce(directory / "at-once"))
-    client = env.execute_async("latency")
-    time.sleep(seconds)
-    client.cancel().result()
-    with contextlib.suppress(Exception):  # it was cancelled
-        client.get_job_execution_result().result()
+    run_for(env, seconds)
 
 
 if __name__ == "__main__":

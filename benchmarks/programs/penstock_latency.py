@@ -132,6 +132,15 @@ class Count(KeyedProcessFunction):
         yield f"{value[0]},{value[1]},{seen}"
 
 
+def run_for(env: StreamExecutionEnvironment, seconds: float) -> None:
+    """Run the job of an environment for some time."""
+    client = env.execute_async("latency")
+    time.sleep(seconds)
+    client.cancel().result()
+    with contextlib.suppress(Exception):  # it was cancelled
+        client.get_job_execution_result().result()
+
+
 def main(port: int, directory: Path, seconds: float, interval_ms: int) -> None:
     configuration = Configuration()
     configuration.set_string("execution.checkpointing.dir", str(directory / "checkpoints"))
@@ -142,11 +151,7 @@ def main(port: int, directory: Path, seconds: float, interval_ms: int) -> None:
     sink = FileSink.for_row_format(str(directory / "out"), encoder).with_rolling_policy(policy).build()
     lines = env.from_source(Feed(port), WatermarkStrategy.no_watermarks(), "feed")
     lines.key_by(lambda record: record[0] % KEYS).process(Count()).sink_to(sink)
-    client = env.execute_async("latency")
-    time.sleep(seconds)
-    client.cancel().result()
-    with contextlib.suppress(Exception):  # it was cancelled
-        client.get_job_execution_result().result()
+    run_for(env, seconds)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from penstock._engine.storage.opening import storage_options
 from penstock.common import batch_options, option_table
 from penstock.common.process import available_cores, protect_standard_streams
 from penstock.common.redaction import hiding
-from penstock.common.task_options import EXCHANGE, LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
+from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS, is_pipelined
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _start(
 
     starting = contextlib.nullcontext() if server is None else server.starting(job_graph.name)
     with ending_the_start(job_graph.name), starting:
-        pipelined, slots = configuration.get(EXCHANGE) == "pipelined", configuration.get(LOCAL_SLOTS)
+        pipelined, slots = is_pipelined(configuration), configuration.get(LOCAL_SLOTS)
         if pipelined:  # each level of an epoch has slots of its own
             slots = (slots or available_cores()) * len(build_plan(job_graph).levels)
         spark = get_session(

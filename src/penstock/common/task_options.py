@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.common.config_options import option, optional, options_in
 from penstock.common.config_values import BOOL, DURATION, LIST, POSITIVE, STRING, ValueType, choice
 from penstock.common.paths import absolute_path
 from penstock.common.time import Duration
+
+if TYPE_CHECKING:
+    from penstock.common.configuration import Configuration
 
 #: Separates a path from the folder of an archive or from the cache of requirements, as in Flink.
 BEHIND_PATH: Final = "#"
@@ -73,5 +76,11 @@ TRUSTED_NETWORK = option(
     False,
     "a pipelined exchange may open servers of Spark that take connections from anybody",
 )
+
+
+def is_pipelined(configuration: Configuration) -> bool:
+    """Return whether all levels of an epoch run at the same time."""
+    return configuration.get(EXCHANGE) == "pipelined"
+
 
 TASK_OPTIONS: Final = options_in(vars())

@@ -274,7 +274,7 @@ class JobSettings:
             directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
             earlier=EarlierRun.read(configuration),
             takes_over=configuration.get(option_table.TAKEOVER),
-            pipelined=configuration.get(task_options.EXCHANGE) == "pipelined",
+            pipelined=task_options.is_pipelined(configuration),
         )
 
 

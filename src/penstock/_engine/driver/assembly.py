@@ -241,7 +241,7 @@ def _epochs(run: _JobRun) -> Epochs:
         configuration=_for_tasks(run.configuration),
         results_url=run.stages.storage.url,
         announces=run.stages.recovers,
-        pipelined=run.configuration.get(task_options.EXCHANGE) == "pipelined",
+        pipelined=task_options.is_pipelined(run.configuration),
         main_classes=run.main_classes,
     )
     return Epochs(

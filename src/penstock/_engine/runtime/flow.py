@@ -13,36 +13,28 @@ _FLUSH_S: Final = 0.002
 _TICK_S: Final = 0.01
 
 
-class Flow:
-    """Tells a task when to send its records, and when timers of an idle level may be due.
+class Pace:
+    """Tells when a time has passed since it last said so.
 
     Args:
+        seconds: The time.
         clock: Returns monotonic seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._sent_s = self._ticked_s = self._looked_s = clock()
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock, self._since = seconds, clock, clock()
 
     def is_due(self) -> bool:
-        """Tell whether records have waited for long enough."""
-        now_s = self._clock()
-        if now_s - self._sent_s < _FLUSH_S:
+        """Tell whether the time has passed, and begin again if so."""
+        now = self._clock()
+        if now - self._since < self._seconds:
             return False
-        self._sent_s = now_s
+        self._since = now
         return True
 
-    def ticks(self) -> bool:
-        """Tell whether the level below is to get a tick."""
-        if self._sent_s - self._ticked_s < _TICK_S:
-            return False
-        self._ticked_s = self._sent_s
-        return True
 
-    def looks(self) -> bool:
-        """Tell whether it is time to look for due timers."""
-        now_s = self._clock()
-        if now_s - self._looked_s < _TICK_S:
-            return False
-        self._looked_s = now_s
-        return True
+class Flow:
+    """When a task sends its records, sends a tick to the level below, and looks for due timers."""
+
+    def __init__(self) -> None:
+        self.flush, self.tick, self.timers = Pace(_FLUSH_S), Pace(_TICK_S), Pace(_TICK_S)

@@ -155,7 +155,7 @@ class LevelTask:
 
     def _fire_timers(self) -> Iterator[pa.RecordBatch]:
         """Fire what has become due in a pipelined epoch, in which this may be the only sign of life for a while."""
-        if self._flow is not None and self._flow.looks():
+        if self._flow is not None and self._flow.timers.is_due():
             for runtime in self._subtasks.values():
                 self._turn_to(runtime)
                 for _ in runtime.on_processing_time():
@@ -327,11 +327,11 @@ class LevelTask:
                 self._rows.add(row)
 
     def _ready(self) -> Iterator[pa.RecordBatch]:
-        if self._flow is not None and self._flow.is_due() and (width := self._width_below()):
+        if self._flow is not None and self._flow.flush.is_due() and (width := self._width_below()):
             for edge in chain.from_iterable(runtime.edges for runtime in self._subtasks.values()):
                 edge.flush()
             # Spark passes a row on when another one follows.
-            for slot in range(width) if self._flow.ticks() else sorted(self._rows.slots):
+            for slot in range(width) if self._flow.tick.is_due() else sorted(self._rows.slots):
                 target = slot_target(self._dispatch.level + 1, slot)
                 self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.TICK, b""))
             if self._rows.slots:

@@ -49,7 +49,7 @@ def check_session(spark: SparkHandle, levels: int) -> None:
             f"the {levels} levels of the job run at the same time, each in a slot of its own, and there are "
             f"{spark.slots}; give it more cores, or chain operators that need no exchange between them"
         )
-    problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "false") == "true"]
+    problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "").lower() == "true"]
     if problems:
         clauses = (f"{EXCHANGE.key} = pipelined does not work there: {problem}" for problem in problems)
         raise UnsuitableClusterError(context.master or "", tuple(clauses))
