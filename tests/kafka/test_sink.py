@@ -24,7 +24,7 @@ from penstock.errors import (
     KafkaTransactionError,
     LostCommittableError,
 )
-from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
+from penstock.testing.connector_contexts import JOB_ID, TestCommitterContext, TestWriterContext, requests_for
 from penstock.testing.sink_contract import SinkRun
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_an_open_transaction_of_a_dead_job_is_ended_by_the_next_start(topics: To
     sink = sink_into(topics.bootstrap, topic)
     run = SinkRun(sink)
     checkpoint = run.epoch(["a", "b"])
-    name = committer_name("penstock", "f" * 32, "sink", "e" * 32)
+    name = committer_name("penstock", JOB_ID, "sink", "e" * 32)
     dead = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": name})
     dead.init_transactions()
     dead.begin_transaction()
@@ -123,11 +123,11 @@ def test_an_older_driver_is_fenced(topics: Topics) -> None:
     sink: Any = sink_into(topics.bootstrap, topic)
     run = SinkRun(sink)
     checkpoint = run.epoch(["a"])
-    from penstock.testing.connector_contexts import TestCommitterContext, requests_for
+    from penstock.testing.connector_contexts import JOB_ID, TestCommitterContext, requests_for
 
     serializer = sink.get_committable_serializer()
     blocks = [serializer.deserialize(*data) for data in checkpoint.committables]
-    older, newer = (sink.create_committer(TestCommitterContext("f" * 32, run_id="e" * 32)) for _ in range(2))
+    older, newer = (sink.create_committer(TestCommitterContext(JOB_ID, run_id="e" * 32)) for _ in range(2))
     older.commit(requests_for(blocks, 1))
     [request] = requests_for(blocks, 1, may_be_committed=True)
     newer.commit([request])
@@ -316,7 +316,7 @@ def test_what_was_committed_is_not_published_again_when_the_broker_has_dropped_t
     checkpoint = run.epoch(["a", "b"])
     run.commit(checkpoint)
     run.close()
-    name = committer_name("penstock", "f" * 32, "sink", run_id)
+    name = committer_name("penstock", JOB_ID, "sink", run_id)
     groups = {"note": [f"{name}-begun"], "both": [name, f"{name}-begun"]}[which]
     for deleted in topics.admin.delete_consumer_groups(groups).values():
         deleted.result()

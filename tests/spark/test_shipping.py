@@ -61,6 +61,6 @@ def test_modules_beside_the_script_and_what_it_brings_are_there_on_executors_of_
     brought.make(elsewhere / "brought")
     command = [sys.executable, str(beside / "program.py")]
     env = programs.java_environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable}
-    result = subprocess.run(command, cwd=elsewhere, env=env, capture_output=True, text=True, timeout=180, check=False)
+    result = subprocess.run(command, cwd=elsewhere, env=env, capture_output=True, text=True, timeout=400, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"['2 on a line', '4 on a line', '6 on a line']\n[{brought.FOUND}]\n"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
+    "JOB_ID",
     "AsyncCall",
     "RecordingOutput",
     "TestBatchContext",
@@ -32,6 +34,10 @@ __all__ = [
     "TestReaderContext",
     "TestWriterContext",
 ]
+
+#: The job of contexts and runs that are given no other. Each process has one of its own: tests that run beside each
+#: other share servers, and a committer that has another one's name fences it.
+JOB_ID: Final = uuid.uuid4().hex
 
 
 class RecordingOutput(ReaderOutput[Any]):
@@ -231,7 +237,7 @@ class TestWriterContext:
     checkpoint_id: int = 1
     for_savepoint: bool = False
     attempt_token: str = "token"  # noqa: S105 - no secret
-    job_id: str = "0" * 32
+    job_id: str = JOB_ID
     run_id: str = "1" * 32
     earlier_runs: tuple[str, ...] = ()
     operator_uid: str = "sink"
@@ -283,7 +289,7 @@ class TestCommitterContext:
 
     __test__ = False
 
-    job_id: str = "0" * 32
+    job_id: str = JOB_ID
     operator_uid: str = "sink"
     restored_checkpoint_id: int | None = None
     run_id: str = "1" * 32

@@ -12,17 +12,15 @@ own serializers.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
-from penstock.testing.connector_contexts import (
-    TestWriterContext,
-    columns_of,
-)
-from penstock.testing.sink_run import JOB_ID, SinkRun
+from penstock.testing.connector_contexts import JOB_ID, TestWriterContext, columns_of
+from penstock.testing.sink_run import SinkRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -278,7 +276,7 @@ class SinkContract:
 
     def check_jobs_that_share_the_target(self) -> None:
         """The commits of a job do not touch the staged data of another one, even with the same id."""
-        for job_id in ("a" * 32, JOB_ID):
+        for job_id in (uuid.uuid4().hex, JOB_ID):
             test = self._make()
             run, other = _run(test), _run(test, job_id=job_id, run_id="b" * 32)
             first = run.epoch(self._epochs[0])
@@ -311,7 +309,7 @@ class SinkContract:
     def _copy(self, test: SinkUnderTest, *, is_first: bool) -> None:
         run = _run(test)
         checkpoint = run.epoch(self._epochs[0])
-        copy = _run(test, checkpoint=checkpoint, job_id="c" * 32, run_id="d" * 32)
+        copy = _run(test, checkpoint=checkpoint, job_id=uuid.uuid4().hex, run_id="d" * 32)
         if not is_first:
             run.commit(checkpoint)
             run.commit(run.epoch(self._epochs[1]))

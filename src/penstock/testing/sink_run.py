@@ -14,6 +14,7 @@ from penstock._api.connectors.sink import (
     SupportsWriterState,
 )
 from penstock.testing.connector_contexts import (
+    JOB_ID,
     TestCommitRequest,
     TestCommitterContext,
     TestWriterContext,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SinkCheckpoint", "SinkRun"]
 
-#: The job of a run that is given no other.
-JOB_ID = "f" * 32
 _RUN_ID = "e" * 32
 
 
