@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,8 @@ class Outputs:
 
     def have(self, count: int) -> bool:
         """Tell whether all have so many lines."""
-        return len(self.of_files()) >= count and len(self.of_postgres()) >= count and len(self.of_kafka(has_open=True)) >= count
+        outputs = self.of_files, self.of_postgres, partial(self.of_kafka, has_open=True)
+        return all(len(lines()) >= count for lines in outputs)
 
 
 @pytest.mark.behaviour(124)
