@@ -49,7 +49,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Shuffle the tests of each file, and let each have an id of its own: lanes run one test of an id."""
+    """Shuffle the tests of each file, those with an exchange of their own last; lanes run one test of an id."""
     for item in items:
         if not item.nodeid.endswith(item.name):  # one for each route of a document, made by schemathesis
             item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
@@ -59,8 +59,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for file, group in groupby(items, lambda item: item.path):
         tests = list(group)
         random.Random(f"{SEED} {file.name}").shuffle(tests)  # noqa: S311 - no secret
+        tests.sort(key=has_exchange_of_its_own)
         shuffled += tests
     items[:] = shuffled
+
+
+def has_exchange_of_its_own(item: pytest.Item) -> bool:
+    """Tell whether the session that tests share is made anew for a test, see ``tests.kit.exchange``."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("exchange") is not None
 
 
 @pytest.fixture(autouse=True)

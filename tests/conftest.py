@@ -11,6 +11,7 @@ import hypothesis
 import pyarrow as pa
 import pytest
 from pyarrow import csv
+from tests.kit import exchange as exchanges
 from tests.kit import leaks
 
 from penstock.common import redaction
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # Jobs of tests are nobody's to steer: no port, and no entry in the list of the jobs of whoever runs the tests.
 os.environ.setdefault("PENSTOCK_REST__ENABLED", "false")
 
+if exchanges.of_the_run() == exchanges.PIPELINED:
+    os.environ.update(exchanges.VARIABLES)
+
 # A shell starts what runs in its background, or below nohup, with these ignored; programs of tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -33,6 +37,21 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with both exchanges that asks for it, unless the whole run has one."""
+    if metafunc.definition.get_closest_marker("both_exchanges") and exchanges.of_the_run() == exchanges.BLOCKING:
+        # That of all other tests has no parameter: a fixture that has got another one is made anew.
+        ways = [pytest.param(None, id=exchanges.BLOCKING), pytest.param(exchanges.PIPELINED, id=exchanges.PIPELINED)]
+        metafunc.parametrize("exchange", ways, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what the exchange of the run is not for."""
+    for item in items:
+        if exchanges.of_the_run() == exchanges.PIPELINED and (reason := exchanges.why_left_out(item.nodeid)):
+            item.add_marker(pytest.mark.skip(reason=f"not with the pipelined exchange: {reason}"))
 
 
 def pytest_collection_finish() -> None:
@@ -61,12 +80,22 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [collector for collector in collectors if type(collector).__name__ != "DoctestModule"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def exchange(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The exchange of the jobs of a test: that of the run, or one of both, for which the test is marked."""
+    chosen = getattr(request, "param", None) or exchanges.of_the_run()
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, value in exchanges.VARIABLES.items() if chosen == exchanges.PIPELINED else ():
+            patch.setenv(variable, value)
+        yield chosen
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkHandle]:
-    """The session that jobs of this test run use: two slots, made at the first use, ended with the run."""
+def spark(exchange: str) -> Iterator[SparkHandle]:
+    """The session that jobs of this test run use: made at the first use, ended with the run or its exchange."""
     from penstock._engine.spark.session import get_session
 
-    handle = get_session(2)
+    handle = get_session(exchanges.SLOTS[exchange], pipelined=exchange == exchanges.PIPELINED)
     yield handle
     handle.stop()
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tests.kit.exchange import PIPELINED, VARIABLE
 from tests.release.pythons import interpreters
 
 #: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
+#: The same with the pipelined exchange: sixty lives of five kills each.
+PIPELINED_KILL_SEEDS = 12
+#: Checkpoints, one each second for half an hour; its job makes twice as many as it is told.
+PIPELINED_EPOCHS = 1_800
 #: Kills of the job that follows a table of PostgreSQL.
 POSTGRES_KILLS = 20
 CHAOS_SEEDS = 20
@@ -76,6 +81,16 @@ class Case:
     command: list[str]
     environment: dict[str, str]
     limit_s: int = CASE_LIMIT_S
+
+
+def pipelined(case: Case) -> Case:
+    """Return a case whose jobs have the pipelined exchange."""
+    return replace(
+        case,
+        name=f"{case.name}-pipelined",
+        shows=f"with the pipelined exchange: {case.shows}",
+        environment={**case.environment, VARIABLE: PIPELINED},
+    )
 
 
 def cases(seed: int) -> list[Case]:
@@ -412,6 +427,30 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_ALL_CELLS": "1"},
         SAMPLED_LIMIT_S,
     )
+    suites = Case(
+        "suites",
+        "the tests of jobs on Spark and of faults, without those of what it refuses",
+        [*pytest, "tests/spark", "tests/fault"],
+        {},
+        SAMPLED_LIMIT_S,
+    )
+    flat = Case(
+        "flat",
+        "a checkpoint each second for half an hour: memory, threads, descriptors and files of all processes are flat",
+        [*pytest, "-m", "endurance", "tests/endurance/test_endurance.py", "-k", "leave_nothing_behind"],
+        {
+            "PENSTOCK_TEST_EPOCHS": str(PIPELINED_EPOCHS // 2),
+            "PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL": "1 s",
+        },
+        SAMPLED_LIMIT_S,
+    )
+    strangers = Case(
+        "strangers",
+        "whatever a stranger sends to Spark's servers of a pipelined exchange: nothing decoded, each record once",
+        [*pytest, "tests/hostile/test_pipelined_exchange.py"],
+        {"PENSTOCK_ALL_CELLS": "1"},
+    )
+    in_both_ways = [*kills[:PIPELINED_KILL_SEEDS], orders, lives, suites, flat]
     whole = [sampled, conformance, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,
@@ -429,6 +468,8 @@ def cases(seed: int) -> list[Case]:
         matrix,
         *whole,
         *kills,
+        *map(pipelined, in_both_ways),
+        strangers,
         *staged,
         *lakes,
         *told,

@@ -37,6 +37,7 @@ def test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third(tmp_path
     finish(tmp_path)
 
 
+@pytest.mark.both_exchanges
 @pytest.mark.parametrize("point", points("write_savepoint-1-after", options=("--suspend",)))
 def test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record(
     tmp_path: Path, point: str

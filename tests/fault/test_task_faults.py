@@ -52,6 +52,7 @@ def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
 # ------------------------------------------------------------------------------------------------ tasks that run twice
 
 
+@pytest.mark.both_exchanges
 @pytest.mark.parametrize(
     ("workers", "chaos"),
     [
@@ -76,6 +77,7 @@ class Unrepeatable(MapFunction):
         return value, secrets.token_hex(4)
 
 
+@pytest.mark.both_exchanges
 def test_task_run_twice_with_different_records_counts_once_for_all_its_readers(tmp_path: Path) -> None:
     env = environment()
     stream = numbers(env).map(Unrepeatable())
@@ -133,6 +135,7 @@ def test_function_that_raises_has_run_once_when_the_job_fails_with_it(tmp_path: 
     assert Counter(published(tmp_path)) == Counter(map(str, range(NUMBERS)))
 
 
+@pytest.mark.both_exchanges
 def test_function_that_raises_runs_once_more_for_each_restart(tmp_path: Path) -> None:
     driver = run_here(tmp_path, graph=fragile_graph(tmp_path, raises=3))
     assert driver.status is JobStatus.FINISHED
@@ -157,6 +160,7 @@ class Numbered(KeyedProcessFunction):
         yield f"{'text' if isinstance(value, str) else 'number'} {self.count.value()}"
 
 
+@pytest.mark.both_exchanges
 def test_keys_that_python_calls_equal_are_one_key_in_every_worker_and_after_a_crash(tmp_path: Path) -> None:
     texts = ["".join(parts) for parts in [("one",), ("o", "ne"), ("on", "e")]]  # equal, each an object of its own
     assert len(set(map(id, texts))) == 3

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.hostile.ports import listeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,19 +97,12 @@ def fetched_file(port: int, name: str) -> bytes:
     return data
 
 
-def ports_of(session: int) -> Iterator[int]:
-    """Yield the TCP ports on which the processes of a process session listen."""
-    listening: dict[str, int] = {}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A":
-                listening[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+def processes_of(session: int) -> Iterator[int]:
+    """Yield the processes of a process session."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if os.getsid(int(process.name)) == session:
-                opened = {str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()}
-                yield from (listening[name] for name in opened & listening.keys())
+                yield int(process.name)
 
 
 def test_stranger_gets_neither_blocks_nor_files_from_the_ports_of_our_session(
@@ -122,7 +116,8 @@ def test_stranger_gets_neither_blocks_nor_files_from_the_ports_of_our_session(
     broadcast: Any = context.broadcast(PLANTED * 100)
     block = f"broadcast_{broadcast._jbroadcast.id()}_piece0"
     gateway: Any = context._gateway
-    ports = set(ports_of(spark.jvm.pid)) - {gateway.gateway_parameters.port}  # py4j's, which has a secret of its own
+    found = {listener.port for listener in listeners(processes_of(spark.jvm.pid))}
+    ports = found - {gateway.gateway_parameters.port}  # py4j's, which has a secret of its own
     assert int(context.getConf().get("spark.driver.port") or 0) in ports
     assert len(ports) >= 2  # Spark's RPC and its blocks
     for port in ports:
@@ -136,7 +131,6 @@ def test_secret_of_the_session_stands_in_none_of_its_properties_and_arguments(sp
     assert conf["spark.authenticate"] == "true"
     assert not [key for key in conf if "secret" in key]
     assert spark.jvm is not None
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in processes_of(spark.jvm.pid):
         with contextlib.suppress(OSError):
-            if os.getsid(int(process.name)) == spark.jvm.pid:
-                assert "authenticate.secret" not in (process / "cmdline").read_text()
+            assert "authenticate.secret" not in Path(f"/proc/{process}/cmdline").read_text()

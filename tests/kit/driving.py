@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.kit.clock import CLOCK, Threads, measure_by_the_clock, wait
+from tests.kit.exchange import with_exchange
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
@@ -111,7 +112,7 @@ def assembled(
     threads = threads or Threads()
     background = None if isinstance(threads, SystemClock) else threads
     environment = RuntimeEnvironment(runner, slots, place, modules, threads, background)
-    return assemble(graph, configuration, None, environment)
+    return assemble(graph, with_exchange(configuration), None, environment)
 
 
 class Driven:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from tests.kit.driving import Driven, Epochs, shares
+from tests.kit.exchange import is_pipelined
 from tests.kit.program import Program
 
 from penstock._engine.coordinator import events as ev
@@ -177,7 +178,8 @@ class Story:
             watch: Gets the driver, its loop and its runner before they start.
             **settings: Configuration, by the short names of the kit.
         """
-        settings = {"checkpoints": str(self.place / "checkpoints"), "restart": "none", **settings}
+        length = {"interval": "1 s"} if is_pipelined() else {}  # such an epoch lasts as long as that
+        settings = {"checkpoints": str(self.place / "checkpoints"), "restart": "none", **length, **settings}
         sheet = Sheet(self.place, **{"savepoints": str(self.place / "savepoints"), **settings})
         write(sheet)
         if self.spark is None:

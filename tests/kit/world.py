@@ -277,7 +277,8 @@ class World:
             if isinstance(event, AddSplitsEvent):
                 splits += [pickle.loads(split) for split in event.splits]
             complete = complete or isinstance(event, NoMoreSplitsEvent)
-        left = min(dispatch.max_records, self.patience) if stop is StopMode.NO else 0
+        most = dispatch.max_records or self.patience  # a pipelined epoch has no budget
+        left = min(most, self.patience) if stop is StopMode.NO else 0
         read = 0
         while splits and left:
             start, end = splits.pop(0)

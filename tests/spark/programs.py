@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+from tests.kit.exchange import VARIABLES, is_pipelined
 
 from penstock._engine.spark.java import find_java, user_cache
 
@@ -22,6 +23,7 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
         "TMPDIR": str(home),
         "PATH": str(home / "bin"),
         "PYTHONPATH": str(SOURCES),
+        **(VARIABLES if is_pipelined() else {}),
         **variables,
     }
 

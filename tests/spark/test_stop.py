@@ -97,6 +97,7 @@ def lines(place: Path) -> Counter[str]:
     return Counter(line for path in files for line in path.read_text().splitlines())
 
 
+@pytest.mark.both_exchanges
 @pytest.mark.parametrize("drain", [False, True])
 @pytest.mark.behaviour(48, 50)
 def test_stopped_job_goes_on_from_its_savepoint_at_another_parallelism(

@@ -20,14 +20,14 @@ from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, 
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import ends_task, failure_of
 from penstock._engine.runtime.flow import Flow
-from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
+from penstock._engine.runtime.row_buffer import OF_PIPELINED, ExchangeRow, RowBuffer, RowSeals, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_idle
 from penstock._files.job_options import reaching_stores_by
 from penstock.common.interrupts import noting_interrupts
-from penstock.errors import InternalError, LocalStateError
+from penstock.errors import DamagedBlockError, InternalError, LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -236,6 +236,8 @@ class LevelTask:
         name = row.target, row.channel
         if row.seq != self._expected_seq.get(name, 0):
             msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
+            if self._seals is not None:  # whoever reaches Spark's servers can send a row twice
+                raise DamagedBlockError(len(row.payload), OF_PIPELINED, msg)
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1
         runtime = self._subtasks[row.target]

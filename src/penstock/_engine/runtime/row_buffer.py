@@ -29,6 +29,8 @@ _TYPES: Final = (
 #: All columns but the payload, as a seal covers them.
 _HEAD: Final = struct.Struct(f"<{''.join(code for code, _ in _TYPES)}")
 _SEAL_BYTES: Final = 16
+#: Where a damaged row comes from, behind "A block".
+OF_PIPELINED: Final = "of a pipelined exchange"
 #: An Arrow batch of this size is passed to Spark.
 _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
@@ -70,7 +72,7 @@ class RowSeals:
         """
         opened = row._replace(payload=row.payload[_SEAL_BYTES:])
         if not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
-            raise DamagedBlockError(len(row.payload), "of a pipelined exchange", "no task of this job has sent it so")
+            raise DamagedBlockError(len(row.payload), OF_PIPELINED, "no task of this job has sent it so")
         return opened
 
     def _seal(self, row: ExchangeRow) -> bytes:

@@ -7,6 +7,7 @@ layers of Spark SQL above it. So the settings that these layers would hand to th
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.task_options import EXCHANGE
@@ -27,6 +28,10 @@ _PROPERTIES: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "256",
 }
+#: Spark refuses a pipelined job where other tasks are in its slots, such as the last ones of a job before it, in place
+#: of waiting for them.
+_NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
+_SLOTS_WAIT_S, _SLOTS_LOOK_S = 20.0, 0.1
 
 
 def check_session(spark: SparkHandle, levels: int) -> None:
@@ -77,10 +82,21 @@ class PipelinedPlan:
         try:
             for key, value in _PROPERTIES.items():
                 context.setLocalProperty(key, value)
-            return [row.getString(0) for row in self._plan.clone().executeCollectPublic()]
+            return [row.getString(0) for row in self._rows()]
         finally:
             for key, value in before.items():
                 context.setLocalProperty(key, value)
+
+    def _rows(self) -> Any:
+        """Run it once there are slots."""
+        deadline = time.monotonic() + _SLOTS_WAIT_S
+        while True:
+            try:
+                return self._plan.clone().executeCollectPublic()
+            except Exception as error:  # py4j raises many types
+                if _NO_SLOTS not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_SLOTS_LOOK_S)
 
     def _activate(self) -> None:
         """Make the session that of this thread: a plan notes whose it is when it is made."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import ConfigurationError, DamagedBlockError
+from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +132,117 @@ def replace_field(row: ExchangeRow, field: str, payload: bytes) -> ExchangeRow:
 def test_row_of_another_run_or_attempt_is_not_decoded(key: bytes, epoch: str) -> None:
     with pytest.raises(DamagedBlockError):
         read(passed_on(RowSeals(key, epoch)), RowSeals(b"k" * 32, "7 1 0"))
+
+
+# ------------------------------------------------------------------------------------------- rows that others send
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.path), "w")
+
+
+class Stranger:
+    """Stands between the levels of an epoch, once, where records pass.
+
+    Args:
+        act: Gets rows that pass, rows of the same place in an earlier epoch, and a pickle; returns what is passed on.
+        marker: A file that is made where the pickle is decoded.
+    """
+
+    def __init__(self, act: Act, marker: Path) -> None:
+        self._act, self._pickle = act, pickle.dumps(Evil(marker))
+        self.has_acted = False
+        self._earlier: list[ExchangeRow] = []
+
+    def between(self, rows: list[ExchangeRow]) -> list[ExchangeRow]:
+        """Return the rows that a task gets in place of those that were sent to it."""
+        if self.has_acted or not any(row.kind == PayloadKind.DATA for row in rows):
+            return rows
+        earlier, self._earlier = self._earlier, rows
+        if not earlier:
+            return rows
+        self.has_acted = True
+        return self._act(rows, earlier, self._pickle)
+
+
+Act = Callable[[list[ExchangeRow], list[ExchangeRow], bytes], list[ExchangeRow]]
+
+
+def with_a_pickle(rows: list[ExchangeRow], _: list[ExchangeRow], crafted: bytes) -> list[ExchangeRow]:
+    place = next(place for place, row in enumerate(rows) if row.kind == PayloadKind.DATA)
+    made = rows[place]._replace(payload=rows[place].payload[:16] + b"\0" + crafted)
+    return [*rows[:place], made, *rows[place + 1 :]]
+
+
+def with_a_crafted_end(rows: list[ExchangeRow], _: list[ExchangeRow], crafted: bytes) -> list[ExchangeRow]:
+    return [rows[0]._replace(kind=PayloadKind.CLOSING, payload=crafted), *rows]
+
+
+def with_too_much(rows: list[ExchangeRow], _: list[ExchangeRow], crafted: bytes) -> list[ExchangeRow]:
+    return [rows[0]._replace(payload=b"\0" + crafted + bytes(64 << 20)), *rows]
+
+
+def with_too_little(rows: list[ExchangeRow], _: list[ExchangeRow], crafted: bytes) -> list[ExchangeRow]:
+    return [rows[0]._replace(payload=crafted[:3]), *rows]
+
+
+def with_earlier_rows(rows: list[ExchangeRow], earlier: list[ExchangeRow], _: bytes) -> list[ExchangeRow]:
+    return [*earlier, *rows]
+
+
+def with_rows_twice(rows: list[ExchangeRow], *_: Any) -> list[ExchangeRow]:
+    return [each for row in rows for each in (row, row)]
+
+
+def with_the_last_first(rows: list[ExchangeRow], *_: Any) -> list[ExchangeRow]:
+    return rows[::-1]
+
+
+def without_records(rows: list[ExchangeRow], *_: Any) -> list[ExchangeRow]:
+    return [row for row in rows if row.kind != PayloadKind.DATA]
+
+
+ACTS = [
+    with_a_pickle,
+    with_a_crafted_end,
+    with_too_much,
+    with_too_little,
+    with_earlier_rows,
+    with_rows_twice,
+    with_the_last_first,
+    without_records,
+]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+def test_rows_of_a_stranger_are_not_decoded_and_the_epoch_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
+) -> None:
+    stranger, read = Stranger(act, tmp_path / "unpickled"), InProcessEpochRunner._read
+    monkeypatch.setattr(InProcessEpochRunner, "_read", lambda *given: stranger.between(read(*given)))
+    story = Story(tmp_path)
+    chapter = story.run(program, restart="fixed-delay", attempts="1", delay="0 s", **PIPELINED)
+    assert stranger.has_acted
+    assert chapter.status is JobStatus.FINISHED, chapter.error
+    assert counted(story) == TRUTH
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_job_that_may_not_start_again_names_what_a_stranger_has_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger, read = Stranger(with_a_pickle, tmp_path / "unpickled"), InProcessEpochRunner._read
+    monkeypatch.setattr(InProcessEpochRunner, "_read", lambda *given: stranger.between(read(*given)))
+    chapter = Story(tmp_path).run(program, restart="none", **PIPELINED)
+    assert chapter.status is JobStatus.FAILED
+    assert "no task of this job has sent it so" in str(chapter.error)
+    assert not (tmp_path / "unpickled").exists()
 
 
 @pytest.mark.parametrize(
