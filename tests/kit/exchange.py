@@ -46,6 +46,7 @@ LEFT_OUT: Final = {
         _BATCH
     ),
     "tests/spark/test_random_stops.py": _NO_INTERVAL,
+    "tests/spark/test_shipping.py": _NO_INTERVAL,
     "tests/spark/test_sorted_inputs.py": _BATCH,
     "tests/spark/test_values.py": _NO_INTERVAL,
     "tests/spark/test_workers.py": "a fault that is known: functions of tasks that Spark ends are not closed",
