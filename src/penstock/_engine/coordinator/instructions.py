@@ -191,6 +191,16 @@ class CancelEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class EndEpoch:
+    """Let the sources of the running epoch read no further: what came up waits for its end.
+
+    A request ends it at once; for what an enumerator has for its readers, it ends at most once a second.
+    """
+
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WriteSavepoint:
     """Fill the directory of a savepoint in the background: later SavepointWritten or SavepointFailed."""
 
@@ -435,6 +445,7 @@ Instruction: TypeAlias = (
     | NotifyListeners
     | ObserveEpoch
     | CancelEpoch
+    | EndEpoch
     | WriteSavepoint
     | CompleteSavepoint
     | DiscardSavepoint

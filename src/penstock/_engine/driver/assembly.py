@@ -24,6 +24,7 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
+from penstock._engine.driver.epochs.signals import listen
 from penstock._engine.driver.loop import JobLoop, JobReports, Performers
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
@@ -86,6 +87,9 @@ class RuntimeEnvironment:
     background: BackgroundExecutor | None = None
     #: The working directory of tasks on this machine; empty where they keep their own.
     working_directory: str = ""
+    #: Where tasks reach the driver while an epoch runs, and the address to listen at; "" where they do not.
+    host: str = ""
+    bind: str = ""
     #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
     hosts: Callable[[], tuple[str, ...]] | None = None
     #: And returns the executors that Spark has lost since the last call; True for the last call.
@@ -244,14 +248,16 @@ def _epochs(run: _JobRun) -> Epochs:
         pipelined=task_options.is_pipelined(run.configuration),
         main_classes=run.main_classes,
     )
+    signals = None if run.is_batch else listen(environment.host, environment.bind, planner.dispatch_key)
     return Epochs(
-        planner,
+        planner if signals is None else replace(planner, signals=signals.address),
         runner=environment.runner,
         storage=run.storage,
         mailbox=run.mailbox,
         background=run.background,
         results=run.results,
         local_state=run.local_state,
+        signals=signals,
         finished=run.stages.finished_subtasks(run.run_id, planner.dispatch_key),
     )
 

@@ -1,0 +1,211 @@
+"""Ends a running epoch early, for what waits for its end: a request, a split, a reader's event.
+
+Each worker that reads has a connection (`protocol.epoch_signals`). What readers and enumerators want ends an epoch at
+most once a second, because each epoch has its price; a request ends it at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import selectors
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds between two epochs that end for what readers and enumerators want.
+_PAUSE_S: Final = 1.0
+#: Connections that have not shown that they know the secret; the oldest one makes room for another.
+_MOST_STRANGERS: Final = 64
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A connection; `theirs` is the number that the other side has made up, once it has shown that it knows the key."""
+
+    connection: socket.socket
+    ours: bytes = field(default_factory=new_nonce)
+    theirs: bytes | None = None
+    seen: bytes = b""
+
+
+class EpochSignals:
+    """The driver's end of the connections of a run.
+
+    Args:
+        listener: Listens for workers.
+        host: The address of this host at which workers reach it.
+        key: A secret of the run.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self, listener: socket.socket, host: str, key: bytes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._listener, self._key, self._clock = listener, key, clock
+        #: Host and port, for the workers.
+        self.address = f"{host.strip('[]')}:{listener.getsockname()[1]}"
+        self._lock = threading.Lock()
+        self._workers: set[_Worker] = set()
+        self._strangers: list[_Worker] = []
+        #: The running epoch, "" between two; whether it has been told to end, and whether somebody wants it to.
+        self._epoch, self._ended, self._wanted = "", False, False
+        self._last_s = -math.inf
+        self._closed = False
+        self._woken, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        threading.Thread(target=self._serve, name="penstock-epoch-signals", daemon=True).start()
+
+    # ------------------------------------------------------------------------------------------- what the driver calls
+
+    def begin(self, epoch: str) -> None:
+        """Note that an epoch begins, or with "" that none runs."""
+        with self._lock:
+            self._epoch, self._ended, self._wanted = epoch, False, False
+
+    def end(self) -> None:
+        """End the running epoch now."""
+        with self._lock:
+            self._end()
+
+    def want(self) -> None:
+        """End the running epoch as soon as its last early end is long enough ago."""
+        with self._lock:
+            self._wanted = bool(self._epoch)
+        self._wake_up()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        self._wake_up()
+
+    def _end(self) -> None:
+        if not self._epoch or self._ended:
+            return
+        self._ended, self._last_s = True, self._clock()
+        for worker in self._workers:
+            self._tell(worker)
+
+    def _tell(self, worker: _Worker) -> None:
+        assert worker.theirs is not None
+        with contextlib.suppress(OSError):  # one that is gone is noticed when it is read
+            worker.connection.send(signal(ENDS, self._epoch, worker.theirs, self._key))
+
+    # --------------------------------------------------------------------------------------------- what the thread does
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wake.send(b"w")
+
+    def _serve(self) -> None:
+        self._listener.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        while not self._closed:
+            for key, _ in self._selector.select(self._patience_s()):
+                if key.fileobj is self._woken:
+                    self._woken.recv(4096)
+                elif key.data is None:
+                    self._accept()
+                elif not self._read(key.data):
+                    self._drop(key.data)
+        self._selector.close()
+        for worker in (*self._workers, *self._strangers):
+            worker.connection.close()
+        for own in (self._listener, self._woken, self._wake):
+            own.close()
+
+    def _patience_s(self) -> float | None:
+        """End the epoch if that is wanted and due; return the time until then, None if nobody wants it."""
+        with self._lock:
+            if not self._wanted or self._ended:
+                return None
+            left_s = self._last_s + _PAUSE_S - self._clock()
+            if left_s > 0:
+                return left_s
+            self._end()
+            return None
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            worker = _Worker(connection)
+            self._strangers.append(worker)
+            self._selector.register(connection, selectors.EVENT_READ, worker)
+            if len(self._strangers) > _MOST_STRANGERS:
+                self._drop(self._strangers[0])
+            connection.send(worker.ours)
+
+    def _read(self, worker: _Worker) -> bool:
+        """Read from a connection; tell whether it goes on."""
+        try:
+            found = worker.connection.recv(2 * SIGNAL_BYTES - len(worker.seen))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        worker.seen += found
+        if worker.theirs is None:
+            return bool(found) and self._introduced(worker)
+        with self._lock:
+            wants = signal(WANTS, self._epoch, worker.ours, self._key)
+            while len(worker.seen) >= SIGNAL_BYTES:
+                message, worker.seen = worker.seen[:SIGNAL_BYTES], worker.seen[SIGNAL_BYTES:]
+                self._wanted = self._wanted or (bool(self._epoch) and compare_digest(message, wants))
+        return bool(found)
+
+    def _introduced(self, worker: _Worker) -> bool:
+        """Take a worker up that has shown that it knows the key; tell whether its connection goes on."""
+        if len(worker.seen) < 2 * SIGNAL_BYTES:
+            return True
+        theirs, shown = worker.seen[:SIGNAL_BYTES], worker.seen[SIGNAL_BYTES:]
+        if not compare_digest(shown, signal(KNOWS, "", worker.ours, self._key)):
+            return False
+        worker.theirs, worker.seen = theirs, b""
+        self._strangers.remove(worker)
+        with self._lock:
+            self._workers.add(worker)
+            if self._ended:
+                self._tell(worker)
+        return True
+
+    def _drop(self, worker: _Worker) -> None:
+        self._selector.unregister(worker.connection)
+        worker.connection.close()
+        with self._lock:
+            self._workers.discard(worker)
+        if worker in self._strangers:
+            self._strangers.remove(worker)
+
+
+def listen(host: str, bind: str, key: bytes) -> EpochSignals | None:
+    """Listen for the workers of a run; None where that cannot be done, so that epochs have their usual length.
+
+    Args:
+        host: The address of this host at which workers reach the driver; "" where they do not.
+        bind: The address to listen at.
+        key: A secret of the run.
+    """
+    if not host:
+        return None
+    try:
+        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        listener = socket.create_server((bind.strip("[]"), 0), family=family)
+    except OSError as error:
+        _log.info("Requests and splits wait for the end of an epoch, as no port can be had at %s: %s", bind, error)
+        return None
+    return EpochSignals(listener, host, key)
