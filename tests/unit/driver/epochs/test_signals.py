@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import time
@@ -183,12 +184,30 @@ def test_many_strangers_who_say_nothing_do_not_keep_a_worker_out(
 ) -> None:
     monkeypatch.setattr(signalling, "_MOST_STRANGERS", 8)
     strangers = [Stranger(driver) for _ in range(30)]
+    for stranger in strangers:  # also while they say something
+        with contextlib.suppress(OSError):
+            stranger.socket.sendall(b"x")
+    strangers += [Stranger(driver) for _ in range(30)]
     begin(driver, link, "1 1 0")
     driver.end()
     assert ends(link)
     assert len(driver._strangers) <= 8
     for stranger in strangers:
         stranger.socket.close()
+
+
+def test_more_workers_than_the_driver_takes_do_without(
+    driver: EpochSignals, link: DriverLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signalling, "_MOST_WORKERS", 1)
+    begin(driver, link, "1 1 0")
+    connected(driver, link)
+    another = DriverLink(driver.address, KEY)
+    another.begin("1 1 0")
+    assert soon(lambda: not another.ends(wants=True) and another._socket is None)
+    driver.end()
+    assert ends(link)
+    assert not another.ends(wants=True)
 
 
 def test_a_driver_that_is_somebody_else_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 1.0
 #: Connections that have not shown that they know the secret; the oldest one makes room for another.
 _MOST_STRANGERS: Final = 64
+#: Each connection is a descriptor of the driver, which often has 1,024. A worker beyond these is sent away, and what it
+#: reads for an epoch is not cut short.
+_MOST_WORKERS: Final = 512
+#: Seconds to wait where no connection can be taken: the process has no descriptor left.
+_FULL_S: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -139,15 +144,24 @@ class EpochSignals:
             return None
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
+        try:
             connection, _ = self._listener.accept()
-            connection.setblocking(False)
+        except BlockingIOError:
+            return
+        except OSError:
+            time.sleep(_FULL_S)
+            return
+        worker = _Worker(connection)
+        connection.setblocking(False)
+        if len(self._workers) >= _MOST_WORKERS:
+            connection.close()
+            return
+        self._strangers.append(worker)
+        self._selector.register(connection, selectors.EVENT_READ, worker)
+        if len(self._strangers) > _MOST_STRANGERS:
+            self._drop(self._strangers[0])
+        with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            worker = _Worker(connection)
-            self._strangers.append(worker)
-            self._selector.register(connection, selectors.EVENT_READ, worker)
-            if len(self._strangers) > _MOST_STRANGERS:
-                self._drop(self._strangers[0])
             connection.send(worker.ours)
 
     def _read(self, worker: _Worker) -> bool:
@@ -184,6 +198,8 @@ class EpochSignals:
         return True
 
     def _drop(self, worker: _Worker) -> None:
+        if worker.connection.fileno() < 0:  # it has made room for another one
+            return
         self._selector.unregister(worker.connection)
         worker.connection.close()
         with self._lock:
