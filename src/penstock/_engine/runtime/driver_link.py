@@ -30,12 +30,14 @@ class DriverLink:
         self._socket: socket.socket | None = None
         self._failed_at: float | None = None
         self._pace = Pace(_LOOK_S)
-        self._epoch = ""
+        #: The epoch; whether the driver was told that a reader wants something, and has said that it ends.
+        self._epoch, self._has_asked, self._is_over = "", False, False
         self.close()
 
     def begin(self, epoch: str) -> None:
-        """Turn to another epoch, and connect if there is no connection."""
-        self._epoch, self._has_asked, self._is_over = epoch, False, False
+        """Turn to an epoch, of which this may be another task, and connect if there is no connection."""
+        if epoch != self._epoch:
+            self._epoch, self._has_asked, self._is_over = epoch, False, False
         if self._socket is None and (self._failed_at is None or time.monotonic() - self._failed_at >= _AGAIN_S):
             try:
                 family, kind, protocol, _, place = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
@@ -98,4 +100,3 @@ class DriverLink:
         if connection is not None:
             connection.close()
         self._ours, self._theirs, self._seen = new_nonce(), None, b""
-        self._has_asked = self._is_over = False

@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import socket
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY = b"k" * 32
 LONG_S = 10.0
+EPOCHS = count(1)
 #: In which nothing is to happen.
 WHILE_S = 0.1
 
@@ -71,6 +73,7 @@ def test_an_epoch_ends_when_the_driver_says_so_also_before_the_worker_has_connec
             assert not ends(link, within_s=WHILE_S)
         driver.end()
         assert ends(link)
+        link.begin(epoch)  # another task of the epoch, in the same worker
         assert link.ends(wants=False)
         driver.begin("")
 
@@ -169,7 +172,7 @@ class Stranger:
 def test_a_stranger_is_dropped_and_changes_nothing(
     driver: EpochSignals, link: DriverLink, said: Callable[[bytes], bytes]
 ) -> None:
-    begin(driver, link, "1 1 0")
+    begin(driver, link, f"{next(EPOCHS)} 1 0")  # all cases have one link
     connected(driver, link)
     stranger = Stranger(driver)
     stranger.socket.sendall(said(stranger.theirs))
