@@ -248,16 +248,15 @@ def _epochs(run: _JobRun) -> Epochs:
         pipelined=task_options.is_pipelined(run.configuration),
         main_classes=run.main_classes,
     )
-    signals = None if run.is_batch else listen(environment.host, environment.bind, planner.dispatch_key)
     return Epochs(
-        planner if signals is None else replace(planner, signals=signals.address),
+        planner,
         runner=environment.runner,
         storage=run.storage,
         mailbox=run.mailbox,
         background=run.background,
         results=run.results,
         local_state=run.local_state,
-        signals=signals,
+        listen=(lambda _: None) if run.is_batch else partial(listen, environment.host, environment.bind),
         finished=run.stages.finished_subtasks(run.run_id, planner.dispatch_key),
     )
 
@@ -372,11 +371,11 @@ def check_settings(graph: JobGraph, configuration: Configuration, earlier: Earli
         reason = f"{key} is not set, so there is no directory to look for the job's newest checkpoint in; set it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
     if settings.pipelined:
-        _check_exchange(graph, configuration)
+        _check_exchange(graph, configuration, settings)
     return settings if earlier is None else replace(settings, earlier=earlier)
 
 
-def _check_exchange(graph: JobGraph, configuration: Configuration) -> None:
+def _check_exchange(graph: JobGraph, configuration: Configuration, settings: JobSettings) -> None:
     """Refuse a pipelined exchange for a job, or in a network, that it is not for."""
     key = task_options.EXCHANGE.key
     if graph.job_type is JobType.BATCH:
@@ -384,6 +383,10 @@ def _check_exchange(graph: JobGraph, configuration: Configuration) -> None:
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(option_table.CHECKPOINTING_INTERVAL):
         reason = f"an epoch lasts as long as the checkpoint interval; set {option_table.CHECKPOINTING_INTERVAL.key}"
+        raise ConfigurationError(key, "pipelined", reason)
+    lasts_ms, timeout = settings.epoch_ms or 0, option_table.CHECKPOINTING_TIMEOUT
+    if max(lasts_ms, settings.backlog_epoch_ms or 0) >= settings.timeout_ms:
+        reason = f"an epoch lasts as long as the checkpoint interval, which is to be shorter than {timeout.key}"
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(task_options.TRUSTED_NETWORK):
         reason = (

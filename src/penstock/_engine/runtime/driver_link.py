@@ -1,4 +1,4 @@
-"""A worker's connection to the driver while epochs run, see `protocol.epoch_signals`; it never waits."""
+"""A worker's connection to the driver while epochs run, see `protocol.epoch_signals`; no message is waited for."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class DriverLink:
                 family, kind, protocol, _, place = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
                 self._socket = socket.socket(family, kind, protocol)
                 self._socket.setblocking(False)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 self._socket.connect(place)
             except BlockingIOError:
                 pass

@@ -59,7 +59,7 @@ class LevelTask:
         self._attempt = attempt or UNSET
         self._task = dispatch
         self._dispatch = dispatch.level
-        self._flow = Flow() if dispatch.level.pipelined else None
+        self._flow = Flow(max(dispatch.level.widths)) if dispatch.level.pipelined else None
         self._slot = dispatch.slot
         self._cache = cache
         self._token = secrets.randbits(62)

@@ -25,6 +25,8 @@ from penstock.datastream.connectors.base import (
     SourceSplit,
     SplitEnumerator,
 )
+from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.errors import ConfigurationError
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
@@ -150,11 +152,13 @@ def long_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BudgetPlanner, "budget", lambda self, vertex: ReadBudget(0, 0, EPOCH_S * 1_000))
 
 
-def started(place: Path, gives: str, exchange: str) -> JobDriver:
-    configuration = configured(checkpoints=str(place / "checkpoints"), interval=f"{EPOCH_S} s", **EXCHANGES[exchange])
+def started(place: Path, source: Any, exchange: str, **others: str) -> JobDriver:
+    configuration = configured(
+        checkpoints=str(place / "checkpoints"), interval=f"{EPOCH_S} s", **EXCHANGES[exchange], **others
+    )
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
-    numbers = env.from_source(Asking(gives), WatermarkStrategy.no_watermarks(), "asking").uid("asking")
-    numbers.filter(lambda number: number < 0).print()
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "asking").uid("asking")
+    numbers.filter(lambda number: number is None).print()
     world = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state", host="127.0.0.1", bind="127.0.0.1")
     driver, loop = assemble(
         build_job_graph(env._stream_graph("asking")), Configuration(env._configuration), None, world
@@ -166,15 +170,41 @@ def started(place: Path, gives: str, exchange: str) -> JobDriver:
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("gives", ["answers", "splits", "by themselves"])
 def test_reader_and_enumerator_need_not_wait_for_an_epoch(tmp_path: Path, gives: str, exchange: str) -> None:
-    driver = started(tmp_path, gives, exchange)
+    driver = started(tmp_path, Asking(gives), exchange)
     driver.result.result(SOON_S)
     assert driver.status is JobStatus.FINISHED
     assert driver.progress.checkpoint_id <= 2 * ASKED + 2  # no epoch ended without a reason
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_folder_is_read_although_its_files_come_one_after_the_other(tmp_path: Path, exchange: str) -> None:
+    for number in range(4):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}").write_text(f"{number}\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "in")).build()
+    driver = started(tmp_path, source, exchange)
+    driver.result.result(SOON_S)
+    assert driver.progress.records == 4
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_pause_between_checkpoints_is_kept_unless_a_request_comes(tmp_path: Path, exchange: str) -> None:
+    driver = started(tmp_path, Asking("answers"), exchange, pause=f"{EPOCH_S} s")
+    asked_for = driver.trigger_checkpoint().result(SOON_S)
+    time.sleep(2.0)
+    assert driver.progress.checkpoint_id == asked_for
+    driver.savepoint(str(tmp_path / "savepoints"), StopMode.SUSPEND).result(SOON_S)
+    driver.result.result(SOON_S)
+
+
+def test_an_interval_that_is_longer_than_the_timeout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="shorter than execution"):
+        started(tmp_path, Asking("nothing"), "pipelined", timeout=f"{EPOCH_S} s")
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
 def test_requests_are_answered_while_a_long_epoch_runs(tmp_path: Path, exchange: str) -> None:
-    driver = started(tmp_path, "nothing", exchange)
+    driver = started(tmp_path, Asking("nothing"), exchange)
     checkpoints = [driver.trigger_checkpoint().result(SOON_S) for _ in range(3)]
     assert checkpoints == sorted(set(checkpoints))
     driver.savepoint(str(tmp_path / "savepoints"), StopMode.NO).result(SOON_S)

@@ -99,22 +99,21 @@ def test_between_two_epochs_nothing_is_told(driver: EpochSignals, link: DriverLi
     assert not ends(link, within_s=WHILE_S)
 
 
-def test_what_readers_want_ends_an_epoch_at_most_once_in_a_time(
-    driver: EpochSignals, link: DriverLink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signalling, "_PAUSE_S", 0.3)
+def test_what_readers_want_ends_an_epoch_that_has_lasted_some_time(driver: EpochSignals, link: DriverLink) -> None:
     begin(driver, link, "1 1 0")
     assert ends(link, wants=True)
     began = time.monotonic()
-    begin(driver, link, "2 1 0")
+    driver.begin("2 1 0", least_ms=300)
+    link.begin("2 1 0")
     assert not ends(link, wants=True, within_s=0.1)
     assert ends(link, wants=True)
-    assert time.monotonic() - began >= 0.25
-    begin(driver, link, "3 1 0")
+    assert time.monotonic() - began >= 0.3
+    driver.begin("3 1 0", least_ms=60_000)
+    link.begin("3 1 0")
     driver.want()
     assert not ends(link, within_s=0.1)
     driver.end()  # a request does not wait
-    assert ends(link, within_s=0.1)
+    assert ends(link)
 
 
 def test_a_worker_connects_again_after_a_loss(
@@ -182,21 +181,37 @@ def test_a_stranger_is_dropped_and_changes_nothing(
     assert ends(link)
 
 
-def test_many_strangers_who_say_nothing_do_not_keep_a_worker_out(
+def test_many_strangers_who_say_nothing_do_not_keep_a_worker_out_for_long(
     driver: EpochSignals, link: DriverLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signalling, "_MOST_STRANGERS", 8)
-    strangers = [Stranger(driver) for _ in range(30)]
-    for stranger in strangers:  # also while they say something
-        with contextlib.suppress(OSError):
+    monkeypatch.setattr(signalling, "_MOST_WORKERS", 8)
+    monkeypatch.setattr(signalling, "_STRANGE_S", 0.05)
+    strangers = list[Stranger]()
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            strangers.append(stranger := Stranger(driver))
+            stack.enter_context(stranger.socket)
             stranger.socket.sendall(b"x")
-    strangers += [Stranger(driver) for _ in range(30)]
-    begin(driver, link, "1 1 0")
+        time.sleep(0.1)
+        begin(driver, link, "1 1 0")
+        driver.end()
+        assert ends(link)
+        assert strangers[0].is_dropped()
+
+
+def test_workers_that_connect_at_the_same_time_are_all_told(
+    driver: EpochSignals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_link, "_LOOK_S", 0.0)
+    links = [DriverLink(driver.address, KEY) for _ in range(100)]
+    driver.begin("1 1 0")
+    for link in links:
+        link.begin("1 1 0")
+    time.sleep(WHILE_S)
     driver.end()
-    assert ends(link)
-    assert len(driver._strangers) <= 8
-    for stranger in strangers:
-        stranger.socket.close()
+    assert all(ends(link) for link in links)
+    for link in links:
+        link.close()
 
 
 def test_more_workers_than_the_driver_takes_do_without(

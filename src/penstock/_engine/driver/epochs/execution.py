@@ -130,7 +130,7 @@ class Epochs:
         background: Has the thread of the epochs.
         results: Blocks a job while the program does not take its results.
         local_state: The run's directory on the driver's host, where tasks may run as well.
-        signals: Ends a running epoch early; None where nothing does.
+        listen: Makes what ends a running epoch early, before the first one; None where nothing does.
         finished: Looks for finished subtasks of a batch job with recovery; None without.
     """
 
@@ -144,10 +144,12 @@ class Epochs:
         background: BackgroundExecutor,
         results: Results,
         local_state: LocalStateDirectory,
-        signals: EpochSignals | None = None,
+        listen: Callable[[bytes], EpochSignals | None] = lambda _: None,
         finished: SubtaskAnnouncements | None = None,
     ) -> None:
-        self._signals, self._finished = signals, finished
+        self._listen, self._finished = listen, finished
+        self._listens = False
+        self._signals: EpochSignals | None = None
         self._planner = planner
         self._local_state = local_state
         self._program = planner.program()
@@ -168,8 +170,13 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
+        if not self._listens:  # not before: what fails until then closes nothing
+            self._listens, self._signals = True, self._listen(self._planner.dispatch_key)
+            if self._signals is not None:
+                self._planner = replace(self._planner, signals=self._signals.address)
         if self._signals is not None:
-            self._signals.begin(epoch_name(instruction.checkpoint_id, instruction.attempt, instruction.job_attempt))
+            name = epoch_name(instruction.checkpoint_id, instruction.attempt, instruction.job_attempt)
+            self._signals.begin(name, instruction.least_ms)
         with contextlib.suppress(LocalStateError):  # if the directory is missing for tasks as well, their errors say so
             self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))

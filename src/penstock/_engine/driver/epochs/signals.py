@@ -1,14 +1,13 @@
 """Ends a running epoch early, for what waits for its end: a request, a split, a reader's event.
 
-Each worker that reads has a connection (`protocol.epoch_signals`). What readers and enumerators want ends an epoch at
-most once a second, because each epoch has its price; a request ends it at once.
+Each worker that reads has a connection (`protocol.epoch_signals`). What readers and enumerators want ends an epoch when
+it has lasted for some time, because each epoch has its price; a request ends it at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import selectors
 import socket
 import threading
@@ -22,13 +21,11 @@ from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, W
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds between two epochs that end for what readers and enumerators want.
-_PAUSE_S: Final = 1.0
-#: Connections that have not shown that they know the secret; the oldest one makes room for another.
-_MOST_STRANGERS: Final = 64
 #: Each connection is a descriptor of the driver, which often has 1,024. A worker beyond these is sent away, and what it
 #: reads for an epoch is not cut short.
 _MOST_WORKERS: Final = 512
+#: Seconds after which a connection that has not shown that it knows the secret makes room for another one.
+_STRANGE_S: Final = 10.0
 #: Seconds to wait where no connection can be taken: the process has no descriptor left.
 _FULL_S: Final = 0.1
 
@@ -43,6 +40,7 @@ class _Worker:
     ours: bytes = field(default_factory=new_nonce)
     theirs: bytes | None = None
     seen: bytes = b""
+    since_s: float = field(default_factory=time.monotonic)
 
 
 class EpochSignals:
@@ -66,7 +64,8 @@ class EpochSignals:
         self._strangers: list[_Worker] = []
         #: The running epoch, "" between two; whether it has been told to end, and whether somebody wants it to.
         self._epoch, self._ended, self._wanted = "", False, False
-        self._last_s = -math.inf
+        #: When it may end for what is wanted.
+        self._due_s = 0.0
         self._closed = False
         self._woken, self._wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -75,10 +74,16 @@ class EpochSignals:
 
     # ------------------------------------------------------------------------------------------- what the driver calls
 
-    def begin(self, epoch: str) -> None:
-        """Note that an epoch begins, or with "" that none runs."""
+    def begin(self, epoch: str, least_ms: float = 0) -> None:
+        """Note that an epoch begins, or with "" that none runs.
+
+        Args:
+            epoch: Its name.
+            least_ms: How long it lasts at least unless a request ends it.
+        """
         with self._lock:
             self._epoch, self._ended, self._wanted = epoch, False, False
+            self._due_s = self._clock() + least_ms / 1_000
 
     def end(self) -> None:
         """End the running epoch now."""
@@ -86,7 +91,7 @@ class EpochSignals:
             self._end()
 
     def want(self) -> None:
-        """End the running epoch as soon as its last early end is long enough ago."""
+        """End the running epoch as soon as it has lasted long enough."""
         with self._lock:
             self._wanted = bool(self._epoch)
         self._wake_up()
@@ -99,7 +104,7 @@ class EpochSignals:
     def _end(self) -> None:
         if not self._epoch or self._ended:
             return
-        self._ended, self._last_s = True, self._clock()
+        self._ended = True
         for worker in self._workers:
             self._tell(worker)
 
@@ -137,7 +142,7 @@ class EpochSignals:
         with self._lock:
             if not self._wanted or self._ended:
                 return None
-            left_s = self._last_s + _PAUSE_S - self._clock()
+            left_s = self._due_s - self._clock()
             if left_s > 0:
                 return left_s
             self._end()
@@ -153,15 +158,16 @@ class EpochSignals:
             return
         worker = _Worker(connection)
         connection.setblocking(False)
-        if len(self._workers) >= _MOST_WORKERS:
-            connection.close()
-            return
+        if len(self._workers) + len(self._strangers) >= _MOST_WORKERS:
+            if not self._strangers or worker.since_s - self._strangers[0].since_s < _STRANGE_S:
+                connection.close()
+                return
+            self._drop(self._strangers[0])
         self._strangers.append(worker)
         self._selector.register(connection, selectors.EVENT_READ, worker)
-        if len(self._strangers) > _MOST_STRANGERS:
-            self._drop(self._strangers[0])
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.send(worker.ours)
 
     def _read(self, worker: _Worker) -> bool:
@@ -218,10 +224,16 @@ def listen(host: str, bind: str, key: bytes) -> EpochSignals | None:
     """
     if not host:
         return None
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    both = bind.strip("[]") == "::" and socket.has_dualstack_ipv6()
     try:
-        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        listener = socket.create_server((bind.strip("[]"), 0), family=family)
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(
+                socket.create_server((bind.strip("[]"), 0), family=family, dualstack_ipv6=both)
+            )
+            signals = EpochSignals(listener, host, key)
+            stack.pop_all()
     except OSError as error:
         _log.info("Requests and splits wait for the end of an epoch, as no port can be had at %s: %s", bind, error)
         return None
-    return EpochSignals(listener, host, key)
+    return signals

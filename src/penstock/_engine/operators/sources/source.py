@@ -218,26 +218,31 @@ class SourceOperator(InputHead):
         start, self.waited_s = clock.passed_ms(), 0.0
         output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input):
-            status = InputStatus.NOTHING_AVAILABLE if self._is_held() else self._poll()
-            for batch in output.drain():
+            is_held = self._is_held()
+            status = InputStatus.NOTHING_AVAILABLE if is_held else self._poll()
+            for batch in output.drain() or [RowBatch([])]:
                 yield None, batch
             self.more_available = status is InputStatus.MORE_AVAILABLE
             if status is InputStatus.END_OF_INPUT:
                 self.ended = True
                 return
             elapsed_ms = clock.passed_ms() - start
-            if limits.reached(output.records, size(), elapsed_ms) or limits.ends(wants=self._reader_context.wants):
+            if limits.reached(output.records, size(), elapsed_ms) or limits.ends(
+                wants=is_held or self._reader_context.wants  # others of its group go on with the next epoch
+            ):
                 return
             if status is InputStatus.NOTHING_AVAILABLE:
-                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS))
-                yield None, RowBatch([])
+                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS), is_held=is_held)
 
-    def _wait_for(self, most_ms: float) -> None:
-        """Wait in a flow until the reader has records."""
+    def _wait_for(self, most_ms: float, *, is_held: bool) -> None:
+        """Wait in a flow until the reader has records, or, for one that may not read, for all of the time."""
         clock = self.context.task_clock
         with self.context.input_clock.waiting():
             start = clock.passed_ms()
-            self._has_more(most_ms, most_ms)
+            if is_held:
+                clock.sleep_ms(most_ms)
+            else:
+                self._has_more(most_ms, most_ms)
             self.waited_s += (clock.passed_ms() - start) / 1000
 
     def _has_more(self, most_ms: float, sleep_ms: float) -> bool:
