@@ -9,6 +9,7 @@ from tests.kit.without_spark import Cluster
 
 from penstock._engine.driver.epochs.committers import StagedFiles
 from penstock._engine.protocol.paths import staged_directory, staged_path
+from penstock._engine.runtime import edge_writer
 from penstock._engine.savepoints.leftovers import find_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
@@ -102,7 +103,9 @@ class WritingSink(TransactionalSink[str]):
 def test_staged_data_is_committed_once_and_nothing_of_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, seed: int
 ) -> None:
-    monkeypatch.setattr("penstock._api.connectors.transactional._STAGED_BYTES", 64)  # an epoch stages several times
+    monkeypatch.setattr("penstock._api.connectors.transactional._STAGED_BYTES", 1)  # each block is staged alone
+    monkeypatch.setattr(edge_writer, "_FIRST_BLOCK_RECORDS", 5)
+    monkeypatch.setattr(edge_writer, "_BLOCK_RECORDS", 5)
     cluster = Cluster(tmp_path, chaos=Chaos(retries=0.3, losses=0.1), seed=seed)
     cluster.patch(monkeypatch)
     configuration = Configuration()
