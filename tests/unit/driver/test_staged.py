@@ -19,15 +19,17 @@ from penstock.datastream.connectors.base import (
     CommittingSinkWriter,
     Sink,
     SupportsCommitter,
+    TransactionalSink,
 )
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.datastream.connectors.base import (
+        CheckpointTransaction,
         CommitRequest,
         CommitterInitContext,
         SinkWriterContext,
@@ -82,10 +84,25 @@ class AppendingCommitter(Committer[str]):
                 file.write(data)
 
 
-@pytest.mark.parametrize("seed", range(2))
+class WritingSink(TransactionalSink[str]):
+    """Has a file of lines for each transaction, and a file of all."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def write_transaction(self, transaction: CheckpointTransaction, records: Iterable[str]) -> None:
+        part = self.target.with_name(f"part-{transaction.id}")
+        if not part.exists():
+            part.write_text("".join(f"{record}\n" for record in records))
+            with self.target.open("a") as file:
+                file.write(part.read_text())
+
+
+@pytest.mark.parametrize(("sink", "seed"), [(StagingSink, 0), (StagingSink, 1), (WritingSink, 0)])
 def test_staged_data_is_committed_once_and_nothing_of_it_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, seed: int
 ) -> None:
+    monkeypatch.setattr("penstock._api.connectors.transactional._STAGED_BYTES", 64)  # an epoch stages several times
     cluster = Cluster(tmp_path, chaos=Chaos(retries=0.3, losses=0.1), seed=seed)
     cluster.patch(monkeypatch)
     configuration = Configuration()
@@ -95,7 +112,7 @@ def test_staged_data_is_committed_once_and_nothing_of_it_stays(
     configuration.set_string("restart-strategy.fixed-delay.delay", "1 ms")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    env.from_collection([str(number) for number in range(100)]).rebalance().sink_to(StagingSink(tmp_path / "out"))
+    env.from_collection([str(number) for number in range(100)]).rebalance().sink_to(sink(tmp_path / "out"))
     env.execute("staging")
     lines = (tmp_path / "out").read_text().split()
     assert sorted(map(int, lines)) == list(range(100))
