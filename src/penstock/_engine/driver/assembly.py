@@ -246,6 +246,7 @@ def _epochs(run: _JobRun) -> Epochs:
         results_url=run.stages.storage.url,
         announces=run.stages.recovers,
         pipelined=task_options.is_pipelined(run.configuration),
+        listen=(lambda _: None) if run.is_batch else partial(listen, environment.host, environment.bind),
         main_classes=run.main_classes,
     )
     return Epochs(
@@ -256,7 +257,6 @@ def _epochs(run: _JobRun) -> Epochs:
         background=run.background,
         results=run.results,
         local_state=run.local_state,
-        listen=(lambda _: None) if run.is_batch else partial(listen, environment.host, environment.bind),
         finished=run.stages.finished_subtasks(run.run_id, planner.dispatch_key),
     )
 

@@ -61,6 +61,8 @@ class EpochPlanner:
     #: The storage of results, where that is not the checkpoint storage; and whether tasks announce finished subtasks.
     results_url: str = ""
     announces: bool = False
+    #: Makes, by the key of the run, what ends a running epoch early; None where nothing does.
+    listen: Callable[[bytes], EpochSignals | None] = lambda _: None
     #: Where tasks that read reach the driver while an epoch runs; "" where they do not.
     signals: str = ""
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
@@ -130,7 +132,6 @@ class Epochs:
         background: Has the thread of the epochs.
         results: Blocks a job while the program does not take its results.
         local_state: The run's directory on the driver's host, where tasks may run as well.
-        listen: Makes what ends a running epoch early, before the first one; None where nothing does.
         finished: Looks for finished subtasks of a batch job with recovery; None without.
     """
 
@@ -144,10 +145,9 @@ class Epochs:
         background: BackgroundExecutor,
         results: Results,
         local_state: LocalStateDirectory,
-        listen: Callable[[bytes], EpochSignals | None] = lambda _: None,
         finished: SubtaskAnnouncements | None = None,
     ) -> None:
-        self._listen, self._finished = listen, finished
+        self._finished = finished
         self._listens = False
         self._signals: EpochSignals | None = None
         self._planner = planner
@@ -171,7 +171,7 @@ class Epochs:
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
         if not self._listens:  # not before: what fails until then closes nothing
-            self._listens, self._signals = True, self._listen(self._planner.dispatch_key)
+            self._listens, self._signals = True, self._planner.listen(self._planner.dispatch_key)
             if self._signals is not None:
                 self._planner = replace(self._planner, signals=self._signals.address)
         if self._signals is not None:
