@@ -44,6 +44,8 @@ NEAR = (
     *("-m", "not (spark or fault or browser or endurance or flink or s3 or kafka or postgres)"),
     *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/processes", "unit/test_imports.py")),
 )
+#: Those that coverage.py watches: it makes them some times slower, and what draws its cases runs every line.
+WATCHED = (*NEAR, *(f"--ignore=tests/{drawn}" for drawn in ("chaos", "property", "values", "hostile", "together")))
 #: The bar: so many of 120.
 WANTED = 110 / 120
 #: The quickest tests of a line go first, together up to so many seconds.
@@ -129,7 +131,7 @@ class Pass:
             before = json.loads(PASSED.read_text(encoding="utf-8")) if known else {}
             include = ",".join(f"*/penstock/{target}" for target in TARGETS)
             under = ("-m", "coverage", "run", "--append", f"--data-file={COVERAGE}", f"--include={include}")
-            options = ["-p", "tests.campaign.covering", *NEAR]
+            options = ["-p", "tests.campaign.covering", *WATCHED]
             run_tests(options, new if known else [], under=under, PENSTOCK_PASSED_TESTS=str(PASSED))
             if not json.loads(PASSED.read_text(encoding="utf-8")):
                 output = (WORK / "output").read_text(encoding="utf-8", errors="replace")

@@ -116,6 +116,29 @@ def test_an_object_that_is_replaced_while_it_is_read_is_an_error_before_a_checkp
         run.epoch(polls=1)
 
 
+@pytest.mark.parametrize("size", [0, 1, 8 << 20, 72_000 << 20, 1 << 40, 5 << 40])
+def test_uploads_of_any_size_have_no_more_parts_than_s3_takes_and_few_bytes_on_their_way(size: int) -> None:
+    part_bytes, at_once = object_store._parts(size)
+    assert 5 << 20 <= part_bytes <= 5 << 30
+    assert part_bytes * 10_000 >= size
+    assert at_once >= 1
+    assert part_bytes * at_once <= max(48 << 20, part_bytes)
+
+
+def test_objects_of_many_parts_have_the_bytes_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "_READ_BYTES", 10)
+    monkeypatch.setattr(object_store, "_MOST_PARTS", 3)
+    folder, files = new_folder(), ObjectFileSystem()
+    names, contents = [f"{folder}/{name}" for name in "abc"], [bytes(range(length)) for length in (0, 101, 250)]
+    for name, content in zip(names, contents, strict=True):
+        with files.create(name) as stream:
+            stream.write(content)
+            files.finish(name, stream)
+        assert files.open(name).read() == content
+    assert files.publish(names, f"{folder}/all")
+    assert files.open(f"{folder}/all").read() == b"".join(contents)
+
+
 def test_a_monitored_prefix_may_be_empty() -> None:
     folder = new_folder()
     text = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder, f"{folder}/*.txt")

@@ -40,6 +40,7 @@ def test_source(topics: Topics) -> None:
 
 @pytest.mark.behaviour(124)
 def test_exactly_once_sink(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BLOCK_BYTES", 500)  # an epoch has several blocks
     monkeypatch.setattr(writer, "INLINE_BYTES", 200)  # some blocks are staged, others are in their committables
 
     def make() -> SinkUnderTest:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from penstock._connectors.postgres import committer
 from penstock._connectors.postgres.publishing import Publisher
 from penstock.common import Row, RowKind
 from penstock.datastream.connectors import DeliveryGuarantee
@@ -260,6 +261,24 @@ def test_lost_staging_is_told_from_published_also_after_a_restart(server: Postgr
         run.commit(second, may_be_committed=True)
     assert rows(server, schema) == [(1, "a")]
     run.close()
+
+
+def test_commit_whose_note_is_out_of_date_counts_as_done_where_it_may_be(
+    server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "_KEPT_DAYS", -1)
+    sink = sink_of(server, table(server, schema))
+    run = SinkRun(sink)
+    first = run.epoch([(1, "a")])
+    run.commit(first)
+    run.close()  # notes go that are out of date
+    assert server.rows(f"SELECT * FROM {schema}.penstock_commits") == []
+    again = SinkRun(sink)
+    again.commit(first, may_be_committed=True)
+    with pytest.raises(LostCommittableError, match="in which its rows were staged is gone"):
+        again.commit(first)
+    assert rows(server, schema) == [(1, "a")]
+    again.close()
 
 
 @pytest.mark.behaviour(124)

@@ -34,6 +34,7 @@ steps = st.lists(
         st.tuples(st.just("list"), values),
         st.tuples(st.just("drop"), values),
         st.tuples(st.just("put"), maps, keys, subs, st.one_of(st.integers(0, 9), st.none())),
+        st.tuples(st.just("fill"), maps, keys, st.integers(0, 9)),
         st.tuples(st.just("look"), maps, keys, subs),
         st.tuples(st.just("go_through"), maps, keys),
         st.tuples(st.just("clear"), maps, keys),
@@ -133,6 +134,12 @@ class Model:
         self.rows[name, key, sub] = value
         if value is None:
             del self.rows[name, key, sub]
+
+    def fill(self, process: Process | Subtasks, descriptor: Any, key: Any, value: int) -> None:
+        """Give a map all its rows at once."""
+        name, rows = descriptor.get_name(), dict.fromkeys(SUBS, value)
+        process.at(key, lambda states, _: states[name].put_all(rows))
+        self.rows |= {(name, key, sub): value for sub in SUBS}
 
     def look(self, process: Process | Subtasks, descriptor: Any, key: Any, sub: Any) -> None:
         name = descriptor.get_name()

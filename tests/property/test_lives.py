@@ -60,8 +60,10 @@ class KilledError(BaseException):
 
 @pytest.fixture(autouse=True)
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no state be so small that it stands in the metadata."""
+    """Let no state be so small that it stands in the metadata, and no life so short that no chain of deltas ends."""
     monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_DELTAS", 3)
+    monkeypatch.setattr("penstock._engine.coordinator.epochs.sources._MAX_GRANT", 2)
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,19 @@
 """A job whose levels run at the same time: python -m tests.spark.pipelined_job FOLDER; it makes 20 numbers a second.
 
-Its sink writes each number with the milliseconds since it was made, at once and into a file of its own.
+Its sink writes each number with the milliseconds since it was made, at once and into a file of its own. Once it has
+some it is asked for a savepoint, while another job takes one of its slots; the seconds until that is there are printed.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -17,7 +21,7 @@ from penstock.datastream.connectors.base import Sink, SinkWriter
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.state import ValueStateDescriptor
 
-NUMBERS, PER_SECOND, INTERVAL_MS = 160, 20, 3_000
+NUMBERS, PER_SECOND, INTERVAL_MS = 160, 20, 60_000
 
 
 def made(number: int) -> tuple[int, float]:
@@ -62,6 +66,12 @@ class AtOnceWriter(SinkWriter[Any]):
         self.file.close()
 
 
+def take_a_slot() -> None:
+    """Let a task of another job of Spark have a slot of the next epoch for a while."""
+    context = SparkSession.active().sparkContext
+    context.parallelize([2.0], 1).foreach(time.sleep)
+
+
 def main(place: Path) -> None:
     configuration = Configuration()
     for key, value in {
@@ -77,7 +87,14 @@ def main(place: Path) -> None:
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     counts = numbers.key_by(lambda each: each[0] % 7).process(Count()).uid("count")
     counts.key_by(lambda each: each[0] % 5).map(lambda each: each).sink_to(AtOnce(place / "out"))
-    env.execute("pipelined")
+    client = env.execute_async("pipelined")
+    while not any(file.stat().st_size for file in (place / "out").glob("*")):
+        time.sleep(0.01)
+    threading.Thread(target=take_a_slot).start()
+    asked_s = time.monotonic()
+    client.trigger_savepoint(str(place / "savepoints")).result()
+    print(time.monotonic() - asked_s)  # noqa: T201 - for the test
+    client.get_job_execution_result().result()
 
 
 if __name__ == "__main__":

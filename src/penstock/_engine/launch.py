@@ -159,7 +159,7 @@ def _environment(
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.executors import executors_of, slots_of
     from penstock._engine.spark.preflight import NewHosts, check_cluster
-    from penstock._engine.spark.shipping import is_local, ship
+    from penstock._engine.spark.shipping import driver_addresses, is_local, ship
 
     brought = bring(spark, configuration)
     if is_local(spark):
@@ -173,11 +173,14 @@ def _environment(
         hosts = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
         new = NewHosts(spark, job_graph, configuration, python_path, looked_at)
         runner = SparkEpochRunner(spark, hosts, python_path, new.check, executors.lost_since)
+    host, bind = driver_addresses(spark)
     environment = RuntimeEnvironment(
         runner=runner,
         slots=spark.slots,
         python_path=python_path,
         working_directory=brought.working_directory,
+        host=host,
+        bind=bind,
         hosts=hosts,
         lost_executors=executors.take_lost if executors is not None else none_lost,
     )

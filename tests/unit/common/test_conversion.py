@@ -428,3 +428,14 @@ def test_a_block_whose_shape_is_known_is_converted_as_any_other(
             continue
         (found,) = conversion_of.block([value], shape=shape)
         assert same(found, expected)
+
+
+def test_more_declared_types_than_are_remembered_make_what_they_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.common.conversion._MOST_KEPT", 2)
+    fields = [f"field{number}" for number in range(6)]
+    for name in fields * 2:
+        one = conversion(Types.ROW_NAMED([name], [Types.LONG()]), "here")
+        assert one is not None
+        assert one.block([{name: 1}, Row(2)]) == [Row(**{name: 1}), Row(**{name: 2})]
+        with pytest.raises(DeclaredTypeError, match=name):
+            one.block([{name: "text"}])

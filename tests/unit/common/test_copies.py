@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common import copies
 from penstock.common.copies import any_may_change, copy_if_mutable, may_change
 from penstock.common.types import Row
 
@@ -63,3 +64,18 @@ def test_classes_that_pickle_cannot_name_are_copied_too() -> None:
 def test_what_cannot_be_copied_says_so() -> None:
     with pytest.raises(TypeError):
         copy_if_mutable([threading.Lock()])
+
+
+def test_values_of_more_types_than_are_remembered_are_copied_where_they_may_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copies, "_MOST_KEPT", 8)
+    kinds: list[Any] = [type(f"Point{number}", (Point,), {}) for number in range(20)]
+    for value in [kind([1]) for kind in kinds] * 2 + CHANGEABLE:
+        held = copy_if_mutable((value,))[0]
+        assert held is not value
+        assert type(held) is type(value)
+        assert vars(held) == vars(value) if isinstance(value, Point) else held == value
+        assert any_may_change([*PLAIN, value])
+        assert not any_may_change(PLAIN)
+        assert all(copy_if_mutable(plain) is plain for plain in PLAIN)

@@ -5,7 +5,8 @@ import pickle
 
 import pytest
 
-from penstock.common.types import Row, RowKind
+from penstock.common import types
+from penstock.common.types import Row, RowKind, make_rows
 
 
 def test_named_row_keeps_the_order_of_its_arguments() -> None:
@@ -127,3 +128,19 @@ def test_names_can_be_given_later() -> None:
 def test_parts_are_where_programs_for_pyflink_look() -> None:
     assert vars(Row(a=1))["_fields"] == ["a"]
     assert Row(1).__dict__.get("_fields") is None
+
+
+def test_rows_have_their_fields_however_many_names_a_program_makes_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types, "_MOST_NAMES", 2)
+    monkeypatch.setattr(types, "_known", set())
+    with monkeypatch.context() as undone:
+        undone.setattr(Row, "__getattr__", None, raising=False)  # so that it is taken away again
+        del Row.__getattr__
+        rows = [Row(**{f"made_up_{number}": number, "_hidden": 1}) for number in range(6)]
+        rows += make_rows(["made_up_6"], [(6,)])
+        for number, row in enumerate(rows):
+            for same in (row, copy.copy(row), pickle.loads(pickle.dumps(row))):
+                assert getattr(same, f"made_up_{number}") == same[f"made_up_{number}"] == number
+                assert not hasattr(same, f"made_up_{(number + 1) % 7}")
+                assert not hasattr(same, "_hidden")
+                assert same == row

@@ -122,7 +122,7 @@ def _of_another(record: ChainEntry) -> ChainEntry:
 def test_a_stop_writes_its_savepoint_before_the_record_and_names_it_behind() -> None:
     job = Told(*STARTED)
     request = SavepointRequest(1, "s", StopMode.SUSPEND)
-    assert job.tell(ev.SavepointRequested(request)) == []
+    assert job.tell(ev.SavepointRequested(request)) == [do.EndEpoch(at_once=True)]
     for event in (ended(2), SNAPSHOTS, ev.ChainEntryStored()):
         job.tell(event)
     [run] = job.tell(ev.EnumeratorsCalled({}))
@@ -157,7 +157,7 @@ def test_a_savepoint_is_a_copy_of_the_next_checkpoint_once_all_of_it_is_committe
 
 def test_a_checkpoint_that_is_asked_for_is_the_one_of_the_running_epoch() -> None:
     job = Told(*STARTED)
-    assert job.tell(ev.CheckpointRequested(5)) == []
+    assert job.tell(ev.CheckpointRequested(5)) == [do.EndEpoch(at_once=True)]
     job.tell(ended(2))
     job.tell(SNAPSHOTS)
     assert do.AnswerCheckpoint(5, 2) in job.tell(ev.ChainEntryStored())

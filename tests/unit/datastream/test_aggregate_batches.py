@@ -359,6 +359,7 @@ def test_keys_of_finer_units_are_those_of_microseconds_or_refused() -> None:
     [
         {"waiting_columns._MOST_RECORDS": 1},
         {"waiting_columns._MOST_BYTES": 1},
+        {"column_totals._RESULTS_AT_ONCE": 2},
         {"waiting_columns._MOST_RECORDS": 1, "column_totals._MOST_HELD": 3},
         {"waiting_columns._MOST_RECORDS": 1, "column_totals._MOST_HELD": 3, "column_totals._MOST_KEYS": 2},
     ],

@@ -9,6 +9,7 @@ from tests.kit.without_spark import Cluster
 
 from penstock._engine.driver.epochs.committers import StagedFiles
 from penstock._engine.protocol.paths import staged_directory, staged_path
+from penstock._engine.runtime import edge_writer
 from penstock._engine.savepoints.leftovers import find_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
@@ -19,15 +20,17 @@ from penstock.datastream.connectors.base import (
     CommittingSinkWriter,
     Sink,
     SupportsCommitter,
+    TransactionalSink,
 )
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.datastream.connectors.base import (
+        CheckpointTransaction,
         CommitRequest,
         CommitterInitContext,
         SinkWriterContext,
@@ -82,10 +85,27 @@ class AppendingCommitter(Committer[str]):
                 file.write(data)
 
 
-@pytest.mark.parametrize("seed", range(2))
+class WritingSink(TransactionalSink[str]):
+    """Has a file of lines for each transaction, and a file of all."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def write_transaction(self, transaction: CheckpointTransaction, records: Iterable[str]) -> None:
+        part = self.target.with_name(f"part-{transaction.id}")
+        if not part.exists():
+            part.write_text("".join(f"{record}\n" for record in records))
+            with self.target.open("a") as file:
+                file.write(part.read_text())
+
+
+@pytest.mark.parametrize(("sink", "seed"), [(StagingSink, 0), (StagingSink, 1), (WritingSink, 0)])
 def test_staged_data_is_committed_once_and_nothing_of_it_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, seed: int
 ) -> None:
+    monkeypatch.setattr("penstock._api.connectors.transactional._STAGED_BYTES", 1)  # each block is staged alone
+    monkeypatch.setattr(edge_writer, "_FIRST_BLOCK_RECORDS", 5)
+    monkeypatch.setattr(edge_writer, "_BLOCK_RECORDS", 5)
     cluster = Cluster(tmp_path, chaos=Chaos(retries=0.3, losses=0.1), seed=seed)
     cluster.patch(monkeypatch)
     configuration = Configuration()
@@ -95,7 +115,7 @@ def test_staged_data_is_committed_once_and_nothing_of_it_stays(
     configuration.set_string("restart-strategy.fixed-delay.delay", "1 ms")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    env.from_collection([str(number) for number in range(100)]).rebalance().sink_to(StagingSink(tmp_path / "out"))
+    env.from_collection([str(number) for number in range(100)]).rebalance().sink_to(sink(tmp_path / "out"))
     env.execute("staging")
     lines = (tmp_path / "out").read_text().split()
     assert sorted(map(int, lines)) == list(range(100))

@@ -62,9 +62,10 @@ def test_dispatches_above_256_kb_are_stored_and_tasks_get_their_path(size: int, 
     assert len(text) < (1 << 10 if stored else 256 << 10)
 
 
+@pytest.mark.parametrize("limit", ["MAX_INLINE_DISPATCHES", "MAX_INLINE_TOGETHER"])
 @pytest.mark.parametrize("most", [0, 1 << 20], ids=["stored", "inline"])
-def test_each_task_finds_what_it_runs(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(dispatches, "MAX_INLINE_DISPATCHES", most)
+def test_each_task_finds_what_it_runs(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
+    monkeypatch.setattr(dispatches, limit, most)
     files: dict[str, bytes] = {}
     read: list[int] = []
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from tests.unit.rest.fakes import JOB, OTHER, READ, Api, FakeControl
 
-from penstock._engine.rest.access import AccessPolicy
+from penstock._engine.protocol.clocks import Moment
+from penstock._engine.rest.access import AccessPolicy, OneTimeCodes
 from penstock._engine.rest.app import ROUTES
 from penstock._engine.rest.guard import MAX_BODY, FailureDelays
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
@@ -234,3 +235,9 @@ def test_server_without_a_token_gives_none() -> None:
 def test_pages_without_figures_need_no_token(control: FakeControl) -> None:
     api = Api(control, access=ACCESS)
     assert api.ask("GET", "/api").status_code == api.ask("GET", "/openapi.json").status_code == 200
+
+
+def test_of_more_links_than_are_kept_the_newest_give_the_token() -> None:
+    codes = OneTimeCodes(lambda: Moment(0, 0))
+    made = [codes.new() for _ in range(20)]
+    assert [codes.redeem(code) for code in made] == [False] * 4 + [True] * 16

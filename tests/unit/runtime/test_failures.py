@@ -167,6 +167,21 @@ def test_an_exception_that_does_not_pickle_is_told_as_text(program: Program, tmp
     assert failure.error.endswith("Stubborn: one")
 
 
+@pytest.mark.parametrize(("size", "crosses"), [(1_000, True), (2 << 20, False)])
+def test_an_exception_that_holds_megabytes_is_told_as_text(
+    program: Program, tmp_path: Path, size: int, crosses: bool
+) -> None:
+    def fail(record: Any) -> Any:
+        error = ValueError("too much")
+        error.held = "x" * size  # type: ignore[attr-defined]
+        raise error
+
+    program.collect(program.source([1]).map(fail))
+    [failure] = failures(program, tmp_path)
+    assert (failure.exception is not None) is crosses
+    assert failure.error.endswith("ValueError: too much")
+
+
 @pytest.mark.parametrize("skipping", [False, True])
 def test_the_failure_reaches_the_driver_through_all_levels_below(
     program: Program, tmp_path: Path, skipping: bool

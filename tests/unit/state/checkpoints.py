@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import keyed_state, memory_budget
+from penstock._engine.state import keyed_state, memory_budget, stored_rows, sweep, timers
 from penstock._engine.state.backend import MemoryBackend
 from penstock._engine.state.files import state_file
 from penstock._engine.state.keyed_state import KeyedState
-from penstock._engine.state.local import local_version, moves, overlay
+from penstock._engine.state.local import entries, local_version, moves, overlay
 from penstock._engine.state.local.environment import LmdbEnvironment
 from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.table import ABSENT, MISSING
@@ -91,7 +91,8 @@ class Checkpoints:
 def as_if_large() -> Generator[None]:
     """Let stores do with few rows what they do with many.
 
-    Changes leave memory before their epoch ends, where there is next to none, and snapshots have several files.
+    Changes leave memory before their epoch ends, where there is next to none, and snapshots have several files. Rows
+    and timers are read, encoded and looked through few at a time.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_budget, "_FEWEST_CHANGED_BYTES", 0)
@@ -99,15 +100,22 @@ def as_if_large() -> Generator[None]:
         patch.setattr(keyed_state, "SNAPSHOT_FILE_BYTES", 64)
         patch.setattr(state_file, "_FIRST_ENTRIES", 2)
         patch.setattr(state_file, "_MAX_ENTRIES", 2)
+        patch.setattr(entries, "_ENCODED", 2)
+        patch.setattr(stored_rows, "_READS", 2)
+        patch.setattr(stored_rows, "_SCAN", 2)
+        patch.setattr(timers, "_AHEAD", 2)
+        patch.setattr(sweep, "_PART", 2)
+        patch.setattr(sweep, "_MOST", 2)
         yield
 
 
 @contextmanager
 def written_in_parts() -> Generator[None]:
-    """Let stores write what is small as they write large versions: in parts."""
+    """Let stores write what is small as they write large versions: in parts, and remember few positions."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_version, "_MANY_PAGES", 0)
         patch.setattr(local_version, "_MOST_CHANGES", 2)
+        patch.setattr(local_version, "_HISTORY", 2)
         patch.setattr(moves, "_BATCH", 2)
         yield
 

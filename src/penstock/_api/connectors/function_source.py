@@ -185,7 +185,15 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
     def _status(self) -> InputStatus:
         if self._cursors:
             return InputStatus.MORE_AVAILABLE
-        return InputStatus.END_OF_INPUT if self._no_more_splits else InputStatus.NOTHING_AVAILABLE
+        if self._no_more_splits:
+            return InputStatus.END_OF_INPUT
+        self._request_split()
+        return InputStatus.NOTHING_AVAILABLE
+
+    def _request_split(self) -> None:
+        if not (self._no_more_splits or self._requested):
+            self._requested = True
+            self._context.send_split_request()
 
     @staticmethod
     def _pull(cursor: _Cursor, most: int) -> tuple[list[T], bool]:
@@ -213,9 +221,8 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
 
     def snapshot_state(self, checkpoint_id: int) -> list[FunctionSplit]:
         del checkpoint_id
-        if not (self._no_more_splits or self._requested) and (not self._bounded or len(self._cursors) < 2):
-            self._requested = True
-            self._context.send_split_request()
+        if not self._bounded or len(self._cursors) < 2:
+            self._request_split()
         return [FunctionSplit(cursor.name, cursor.offset) for cursor in self._cursors]
 
     def add_splits(self, splits: list[FunctionSplit]) -> None:

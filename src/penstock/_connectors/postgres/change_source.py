@@ -106,8 +106,10 @@ class ChangeReader(SourceReader[PostgresChange, AnySplit]):
             return InputStatus.MORE_AVAILABLE
         if self._stream is not None:
             return self._poll_stream(self._stream, output)
-        is_end = self._no_more_splits and not self._done
-        return InputStatus.END_OF_INPUT if is_end else InputStatus.NOTHING_AVAILABLE
+        if self._no_more_splits and not self._done:
+            return InputStatus.END_OF_INPUT
+        self._request_splits()
+        return InputStatus.NOTHING_AVAILABLE
 
     def _poll_stream(self, stream: ChangeStream, output: ReaderOutput[PostgresChange]) -> InputStatus:
         found = stream.poll(output.create_output_for_split(STREAM))

@@ -170,6 +170,8 @@ class RunEpoch:
     bounds: Mapping[int, Bounds] = field(default_factory=dict[int, "Bounds"])
     #: The most bytes of state that an operator of a subtask may return in its ack; see `LevelDispatch`.
     inline_bytes: int = 0
+    #: How long it lasts at least unless a request ends it, see `EndEpoch`.
+    least_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,16 @@ class ObserveEpoch:
 @dataclass(frozen=True, slots=True)
 class CancelEpoch:
     """Interrupt the running epoch, which then ends with its usual events."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndEpoch:
+    """Let the sources of the running epoch read no further: what came up waits for its end.
+
+    A request ends it at once; for what an enumerator has for its readers, it ends after its least length.
+    """
+
+    at_once: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +447,7 @@ Instruction: TypeAlias = (
     | NotifyListeners
     | ObserveEpoch
     | CancelEpoch
+    | EndEpoch
     | WriteSavepoint
     | CompleteSavepoint
     | DiscardSavepoint

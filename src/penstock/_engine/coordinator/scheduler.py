@@ -262,6 +262,8 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
     def splits_assigned(self, event: ev.SplitsAssigned) -> None:
         """Note the splits that an enumerator assigned outside of a call."""
         self.assigned(event.assigned)
+        if self._context.phase is Phase.EPOCH:
+            self.hurry(at_once=False)
 
     def _settle(self, completed: int) -> None:
         """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
@@ -290,6 +292,13 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
         """End a pause, unless splits have arrived meanwhile or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()
+
+    def hurry(self, *, at_once: bool) -> None:
+        """Let the next Spark job begin soon: end a pause, or let the sources of the running epoch read no further."""
+        if self._context.phase is Phase.EPOCH and self._context.epoch_running:
+            self._context.emit(do.EndEpoch(at_once))
+        else:
+            self.trigger_now()
 
     @abstractmethod
     def _run(self) -> None:

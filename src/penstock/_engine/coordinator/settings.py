@@ -231,6 +231,8 @@ class JobSettings:
     takes_over: bool = True
     #: Whether all levels of an epoch run at the same time, for as long as an epoch is to last.
     pipelined: bool = False
+    #: The least length of an epoch that no request ends.
+    min_pause_ms: int = 0
 
     @property
     def latest(self) -> bool:
@@ -275,6 +277,7 @@ class JobSettings:
             earlier=EarlierRun.read(configuration),
             takes_over=configuration.get(option_table.TAKEOVER),
             pipelined=task_options.is_pipelined(configuration),
+            min_pause_ms=pause.to_millis(),
         )
 
 

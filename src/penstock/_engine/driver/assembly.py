@@ -24,6 +24,7 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
+from penstock._engine.driver.epochs.signals import listen
 from penstock._engine.driver.loop import JobLoop, JobReports, Performers
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
@@ -86,6 +87,9 @@ class RuntimeEnvironment:
     background: BackgroundExecutor | None = None
     #: The working directory of tasks on this machine; empty where they keep their own.
     working_directory: str = ""
+    #: Where tasks reach the driver while an epoch runs, and the address to listen at; "" where they do not.
+    host: str = ""
+    bind: str = ""
     #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
     hosts: Callable[[], tuple[str, ...]] | None = None
     #: And returns the executors that Spark has lost since the last call; True for the last call.
@@ -242,6 +246,7 @@ def _epochs(run: _JobRun) -> Epochs:
         results_url=run.stages.storage.url,
         announces=run.stages.recovers,
         pipelined=task_options.is_pipelined(run.configuration),
+        listen=(lambda _: None) if run.is_batch else partial(listen, environment.host, environment.bind),
         main_classes=run.main_classes,
     )
     return Epochs(
@@ -366,11 +371,11 @@ def check_settings(graph: JobGraph, configuration: Configuration, earlier: Earli
         reason = f"{key} is not set, so there is no directory to look for the job's newest checkpoint in; set it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
     if settings.pipelined:
-        _check_exchange(graph, configuration)
+        _check_exchange(graph, configuration, settings)
     return settings if earlier is None else replace(settings, earlier=earlier)
 
 
-def _check_exchange(graph: JobGraph, configuration: Configuration) -> None:
+def _check_exchange(graph: JobGraph, configuration: Configuration, settings: JobSettings) -> None:
     """Refuse a pipelined exchange for a job, or in a network, that it is not for."""
     key = task_options.EXCHANGE.key
     if graph.job_type is JobType.BATCH:
@@ -378,6 +383,10 @@ def _check_exchange(graph: JobGraph, configuration: Configuration) -> None:
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(option_table.CHECKPOINTING_INTERVAL):
         reason = f"an epoch lasts as long as the checkpoint interval; set {option_table.CHECKPOINTING_INTERVAL.key}"
+        raise ConfigurationError(key, "pipelined", reason)
+    lasts_ms, timeout = settings.epoch_ms or 0, option_table.CHECKPOINTING_TIMEOUT
+    if max(lasts_ms, settings.backlog_epoch_ms or 0) >= settings.timeout_ms:
+        reason = f"an epoch lasts as long as the checkpoint interval, which is to be shorter than {timeout.key}"
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(task_options.TRUSTED_NETWORK):
         reason = (

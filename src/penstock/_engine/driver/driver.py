@@ -83,6 +83,7 @@ class RunCleanUp:
 
     def close_functions(self) -> None:
         """Close all functions; it takes as long as their close()."""
+        self.epochs.close()
         self.runner.release(self.run_id)
 
 

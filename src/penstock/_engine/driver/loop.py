@@ -266,6 +266,7 @@ class JobLoop:
             do.NotifyListeners: self._notify_listeners,
             do.ObserveEpoch: of.epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
+            do.EndEpoch: of.epochs.end_early,
             do.Commit: self._commit,
             do.HandOverRecords: of.committers.hand_over,
             do.DeliverOutputs: of.results.hand_over,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from penstock._engine.operators.base import Operator
 
@@ -12,6 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock._engine.operators.base import Output
+
+
+class EarlyEnd(Protocol):
+    """Tells whether the driver lets the epoch end now."""
+
+    def __call__(self, *, wants: bool) -> bool:
+        """Tell it; `wants` says whether the reader has asked its enumerator for something in this epoch."""
+        ...
+
+
+def never(*, wants: bool) -> bool:
+    """Let an epoch have its usual length."""
+    del wants
+    return False
 
 
 @dataclass(slots=True)
@@ -23,6 +37,7 @@ class ReadLimits:
     max_time_ms: int
     #: Whether reading lasts for all of the time, although there may be nothing to read for a while.
     flows: bool = False
+    ends: EarlyEnd = field(default=never)
 
     def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
         """Return whether reading has to end."""

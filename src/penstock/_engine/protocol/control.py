@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.decoders import msgpack_decoder
+from penstock._engine.protocol.epoch_signals import epoch_name
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 from penstock.common.user_values import encoded, log_text
@@ -198,6 +199,8 @@ class JobDispatch:
     results_url: str = ""
     #: Whether tasks announce each finished subtask of a batch job, so that it need not run again in another driver.
     announces: bool = False
+    #: Where tasks that read reach the driver while an epoch runs; "" where they do not (`protocol.epoch_signals`).
+    signals: str = ""
 
 
 class ResultFile(NamedTuple):
@@ -261,6 +264,11 @@ class LevelDispatch:
     #: The most bytes of state that each operator of a subtask may return in its ack, for the metadata; what is larger
     #: goes to a file.
     inline_bytes: int = 0
+
+    @property
+    def epoch(self) -> str:
+        """Names the attempt at the epoch."""
+        return epoch_name(self.checkpoint_id, self.attempt, self.job_attempt)
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 #: Records leave a task at the latest after this time, and idle levels get a tick each so many seconds.
 _FLUSH_S: Final = 0.002
 _TICK_S: Final = 0.01
+#: Where a task has many tasks above or below, ticks are rarer: each is a row, which takes some 30 us to read alone.
+_TICK_S_A_SLOT: Final = 0.001
 
 
 class Pace:
@@ -34,7 +36,12 @@ class Pace:
 
 
 class Flow:
-    """When a task sends its records, sends a tick to the level below, and looks for due timers."""
+    """When a task sends its records, sends a tick to the level below, and looks for due timers.
 
-    def __init__(self) -> None:
-        self.flush, self.tick, self.timers = Pace(_FLUSH_S), Pace(_TICK_S), Pace(_TICK_S)
+    Args:
+        slots: The most tasks of a level.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.flush, self.timers = Pace(_FLUSH_S), Pace(_TICK_S)
+        self.tick = Pace(max(_TICK_S, _TICK_S_A_SLOT * slots))

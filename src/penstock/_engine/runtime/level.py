@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
+from penstock._engine.operators.head import never
 from penstock._engine.plan.dispatches import unpack
 from penstock._engine.plan.levels import placement
 from penstock._engine.protocol.control import UNKNOWN, ChannelClosing, JobDispatch, StopMode, decode, encode
@@ -58,14 +59,13 @@ class LevelTask:
         self._attempt = attempt or UNSET
         self._task = dispatch
         self._dispatch = dispatch.level
-        self._flow = Flow() if dispatch.level.pipelined else None
+        self._flow = Flow(max(dispatch.level.widths)) if dispatch.level.pipelined else None
         self._slot = dispatch.slot
         self._cache = cache
         self._token = secrets.randbits(62)
         level, job = dispatch.level, dispatch.job
-        epoch = f"{level.checkpoint_id} {level.attempt} {level.job_attempt}"
         #: Of a pipelined epoch; answers do not go through an exchange.
-        self._seals = RowSeals(job.dispatch_key, epoch) if level.pipelined else None
+        self._seals = RowSeals(job.dispatch_key, level.epoch) if level.pipelined else None
         self._rows = RowBuffer(self._seals if self._width_below() else None)
         self._log = TaskLog()
         self._plan: ExecutionPlan
@@ -142,7 +142,9 @@ class LevelTask:
 
     def _read_sources(self) -> Iterator[pa.RecordBatch]:
         """Let the sources read one after the other, or, in a pipelined epoch, all at the same time."""
-        reading = [(runtime, runtime.read_source()) for runtime in self._readers()]
+        readers = self._readers()
+        ends = self._cache.early_end(self._task) if readers else never
+        reading = [(runtime, runtime.read_source(ends)) for runtime in readers]
         while reading:
             runtime, steps = reading.pop(0)
             self._turn_to(runtime)

@@ -18,7 +18,7 @@ from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.head import InputHead, ReadLimits
+from penstock._engine.operators.head import InputHead, ReadLimits, never
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.head import EarlyEnd
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
         ChannelStatus,
@@ -239,13 +240,13 @@ class SubtaskRuntime:
                 self._call(position, operator.begin_epoch, epoch)
             self._call(position, operator.notify, epoch)
 
-    def read_source(self) -> Iterator[None]:
-        """Run the source at the head for its share of the epoch."""
+    def read_source(self, ends: EarlyEnd = never) -> Iterator[None]:
+        """Run the source at the head for its share of the epoch, or until the driver lets that end."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
         dispatch, start = self._dispatch, time.perf_counter()
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
-        limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms, self._flows)
+        limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms, self._flows, ends)
         head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._figures.records_in += len(batch)

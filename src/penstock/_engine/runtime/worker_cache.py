@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.clocks import TaskClock
+from penstock._engine.operators.head import never
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
+from penstock._engine.runtime.driver_link import DriverLink
 from penstock._engine.runtime.environment import TaskEnvironment
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.local_state import LocalStateDirectory
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.operators.head import EarlyEnd
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.subtask import SubtaskRuntime
     from penstock._engine.storage.checkpoint_storage import FileStorage
@@ -63,6 +66,7 @@ class WorkerCache:
         #: The id of the process that has used the cache.
         self.process: int | None = None
         self._run, self._job_attempt = "", 0
+        self._link: DriverLink | None = None
 
     def turn_to_run(self, job: JobDispatch, storage_options: Mapping[str, str] | None = None) -> None:
         """Drop the entries of any other run.
@@ -73,6 +77,7 @@ class WorkerCache:
         """
         if job.run_id != self._run:
             self.close()
+            self._drop_link()
             self._plans.clear()
             self._storages.clear()
             self.process = os.getpid()
@@ -142,6 +147,15 @@ class WorkerCache:
         """
         return TaskEnvironment(self.clock, self.storage(job), self.local_state(job.run_id))
 
+    def early_end(self, task: TaskDispatch) -> EarlyEnd:
+        """Return what tells whether the epoch of a task is to end now, by what the driver says."""
+        if not task.job.signals:
+            return never
+        if self._link is None:
+            self._link = DriverLink(task.job.signals, task.job.dispatch_key)
+        self._link.begin(task.level.epoch)
+        return self._link.ends
+
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
@@ -165,9 +179,15 @@ class WorkerCache:
             self.close(turn_to)
             self._plans.clear()
             self._storages.clear()
+            self._drop_link()
             self._run = ""
         if (local_state := self._local_states.pop(run_id, None)) is not None:
             local_state.leave()
+
+    def _drop_link(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
     def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
         """Close all subtasks in the cache."""

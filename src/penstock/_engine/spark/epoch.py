@@ -301,7 +301,7 @@ class SparkEpochRunner:
     def _rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
         prepared = self._prepared(plan)
         if isinstance(prepared, PipelinedPlan):
-            return [_answer(text) for text in prepared.collect()]
+            return [_answer(text) for text in prepared.collect(self._cancelled)]
         # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
         return list(collect(prepared.alias("epoch")))
 

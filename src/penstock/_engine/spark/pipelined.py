@@ -6,18 +6,28 @@ layers of Spark SQL above it. So the settings that these layers would hand to th
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.spark.session import PIPELINED_CONF
 from penstock.common.task_options import EXCHANGE
 from penstock.errors import UnsuitableClusterError
 
 if TYPE_CHECKING:
+    import threading
+
     from pyspark.sql import DataFrame
 
     from penstock._engine.spark.session import SparkHandle
 
+#: What Spark says of a job whose tasks cannot all begin now, as others hold slots or hosts are gone; no task of it ran.
+_NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
+#: Seconds for which such a job is tried again, and between two tries.
+_SLOTS_S: Final = 60.0
+_AGAIN_S: Final = 0.5
+_log = logging.getLogger("penstock")
 #: The first version of Spark that has a pipelined shuffle.
 _SINCE: Final = (4, 3)
 #: Spark would take executors away, or run tasks twice.
@@ -28,10 +38,6 @@ _PROPERTIES: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "256",
 }
-#: Spark refuses a pipelined job where other tasks are in its slots, such as the last ones of a job before it, in place
-#: of waiting for them.
-_NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
-_SLOTS_WAIT_S, _SLOTS_LOOK_S = 20.0, 0.1
 
 
 def check_session(spark: SparkHandle, levels: int) -> None:
@@ -55,6 +61,9 @@ def check_session(spark: SparkHandle, levels: int) -> None:
             f"{spark.slots}; give it more cores, or chain operators that need no exchange between them"
         )
     problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "").lower() == "true"]
+    unset = [f"{key}={value}" for key, value in PIPELINED_CONF.items() if get(key, "") != value]
+    if unset and not problems:
+        _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
     if problems:
         clauses = (f"{EXCHANGE.key} = pipelined does not work there: {problem}" for problem in problems)
         raise UnsuitableClusterError(context.master or "", tuple(clauses))
@@ -74,29 +83,32 @@ class PipelinedPlan:
         jdf: Any = frame._jdf
         self._plan = self._marked(jdf.queryExecution().executedPlan())
 
-    def collect(self) -> list[str]:
-        """Run it, and return the rows of its last level as text."""
+    def collect(self, cancelled: threading.Event) -> list[str]:
+        """Run it, and return the rows of its last level as text; where others hold slots, wait for these for a minute.
+
+        Args:
+            cancelled: Ends the wait.
+        """
+        until_s = time.monotonic() + _SLOTS_S
+        while True:
+            try:
+                return self._collect()
+            except Exception as error:
+                if cancelled.is_set() or time.monotonic() > until_s or _NO_SLOTS not in str(error):
+                    raise
+            cancelled.wait(_AGAIN_S)
+
+    def _collect(self) -> list[str]:
         self._activate()
         context: Any = self._spark.session.sparkContext
         before = {key: context.getLocalProperty(key) for key in _PROPERTIES}
         try:
             for key, value in _PROPERTIES.items():
                 context.setLocalProperty(key, value)
-            return [row.getString(0) for row in self._rows()]
+            return [row.getString(0) for row in self._plan.clone().executeCollectPublic()]
         finally:
             for key, value in before.items():
                 context.setLocalProperty(key, value)
-
-    def _rows(self) -> Any:
-        """Run it once there are slots."""
-        deadline = time.monotonic() + _SLOTS_WAIT_S
-        while True:
-            try:
-                return self._plan.clone().executeCollectPublic()
-            except Exception as error:  # py4j raises many types
-                if _NO_SLOTS not in str(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(_SLOTS_LOOK_S)
 
     def _activate(self) -> None:
         """Make the session that of this thread: a plan notes whose it is when it is made."""

@@ -65,8 +65,9 @@ _LOCAL_CONF = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-#: What the session of a pipelined job needs from its start on.
-_PIPELINED_CONF = {
+#: What the session of a pipelined job needs from its start on: Python's workers take rows as they come, and Spark's
+#: servers send them at once.
+PIPELINED_CONF = {
     "spark.python.udf.pipelined.enabled": "true",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
 }
@@ -295,7 +296,7 @@ def _start(
     conf = {
         **_LOCAL_CONF,
         **SESSION_CONF,
-        **(_PIPELINED_CONF if pipelined else {}),
+        **(PIPELINED_CONF if pipelined else {}),
         "spark.master": f"local[{slots},{_TASK_ATTEMPTS}]",
         "spark.default.parallelism": str(slots),
         "spark.driver.memory": f"{driver_memory_mb(_total_memory())}m",

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.spark.installation import LOOPBACK
 from penstock._engine.storage.scratch import MODULES, ScratchDirectory
 from penstock.common.process import at_exit
 from penstock.errors import LocalDirectoryError
@@ -44,6 +45,15 @@ _environment_lock: Final = threading.Lock()
 def is_local(spark: SparkHandle) -> bool:
     """Return whether all workers of a session are on this machine."""
     return runs_here(spark.session)
+
+
+def driver_addresses(spark: SparkHandle) -> tuple[str, str]:
+    """Return the address at which tasks reach the driver, and the one at which that listens, as Spark has them."""
+    if is_local(spark):
+        return LOOPBACK, LOOPBACK
+    conf = spark.session.sparkContext.getConf()
+    host = conf.get("spark.driver.host", "")
+    return host, conf.get("spark.driver.bindAddress", host)
 
 
 def runs_here(session: SparkSession) -> bool:

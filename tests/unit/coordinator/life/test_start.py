@@ -199,3 +199,12 @@ def test_a_job_is_taken_over_from_a_driver_that_runs_after_that_is_said_unless_i
 def test_an_event_out_of_its_turn_is_a_bug() -> None:
     with pytest.raises(InternalError, match=r"A starting driver got ChainEntryStored.* while LISTING"):
         Start().tell(ev.ChainEntryStored())
+
+
+def test_a_start_whose_claim_is_never_known_to_be_stored_fails_with_the_error_of_the_storage() -> None:
+    start, gone = Start(), CheckpointStorageError("/c", "it does not answer")
+    [first] = start.tell(ev.ChainEntriesListed(()))
+    for _ in range(4):
+        assert start.tell(ev.ChainEntryUncertain(gone)) == [first]
+    with pytest.raises(CheckpointStorageError, match="it does not answer"):
+        start.tell(ev.ChainEntryUncertain(gone))

@@ -13,9 +13,10 @@ from tests.kit.driving import CrashError
 from tests.kit.world import Numbers, NumbersEnumerator, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
+from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart, SourceCoordinator
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.mailbox import Mailbox
+from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
 from penstock._engine.storage.run_files import RunFiles
@@ -155,6 +156,19 @@ def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -
         subtask: sum(len(event.splits) for event in events) for subtask, events in decided(answer.assigned).items()
     }
     assert counts == {0: 3, 1: 2}
+
+
+def test_reader_that_uses_up_its_splits_is_answered_up_to_a_limit_and_once_when_it_has_some_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock._engine.coordinator.epochs.sources._MAX_GRANT", 4)
+    source, answers = SourceCoordinator(1), list[int]()
+    for left in [*[False] * 5, True, False]:
+        source.accepted({0: OperatorAck(split_requests=1, more_available=left)})
+        delivery = source.deliver()
+        assert delivery is not None
+        answers.append(delivery.grants[0])
+    assert answers == [1, 2, 4, 4, 4, 1, 1]
 
 
 def test_last_splits_are_shared_among_the_readers() -> None:

@@ -101,7 +101,10 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         return InputStatus.MORE_AVAILABLE if self._waiting else self._out_of_splits()
 
     def _out_of_splits(self) -> InputStatus:
-        return InputStatus.END_OF_INPUT if self._no_more_splits else InputStatus.NOTHING_AVAILABLE
+        if self._no_more_splits:
+            return InputStatus.END_OF_INPUT
+        self._request_splits()  # so that the epoch ends early for it, where it lasts because of others
+        return InputStatus.NOTHING_AVAILABLE
 
     def is_available(self, timeout_ms: int = 0) -> bool:
         """Wait for the current split; new splits arrive only with the next epoch."""

@@ -41,6 +41,10 @@ _TELLING: Final = 2
 #: The most by which a budget grows after an epoch that took too long for another reason than its records.
 _CAREFUL: Final = 2.0
 
+#: What readers and enumerators have for each other ends an epoch that has read for so long, and for as long as epochs
+#: are to spend on records. A request ends it at once.
+_EARLY_MS: Final = 1_000
+
 #: An idle job looks for input after this time, which doubles with each look up to a maximum.
 _FIRST_LOOK_MS: Final = 200
 _LONGEST_LOOK_MS: Final = 1_000
@@ -123,6 +127,8 @@ class BudgetPlanner:
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
         self._look_ms = _FIRST_LOOK_MS
+        #: The last known cost of an epoch beside its records; None before the first one.
+        self._fixed_ms: float | None = None
         #: What epochs cost beside their records, and an earlier epoch to compare with: its records, and its time.
         self._opening_ms: float | None = None
         self._compared: tuple[int, float] | None = None
@@ -134,6 +140,7 @@ class BudgetPlanner:
     def accepted(self, acks: Iterable[SubtaskAck], cost: EpochCost) -> None:
         """Learn from an epoch that counts."""
         acks = list(acks)
+        self._fixed_ms = self._fixed(cost)
         read = {vertex: [ack for ack in acks if ack.vertex == vertex] for vertex in self._budgets}
         records = sum(ack.io.records_in for part in read.values() for ack in part)
         if not records:
@@ -151,6 +158,20 @@ class BudgetPlanner:
             if part:
                 reading_ms = (self._work_ms + cost.opening_ms) * self._reading_share
                 self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth, reading_ms)
+
+    def _fixed(self, cost: EpochCost) -> float:
+        """Return what an epoch has cost beside its records; one whose sources wait has to last as long as it may."""
+        if not self._pipelined:
+            return cost.fixed_ms
+        left_ms = cost.wall_ms - (self.interval_ms or 0)
+        return left_ms if left_ms > 0 else self._fixed_ms or 0.0
+
+    @property
+    def least_ms(self) -> int:
+        """How long an epoch lasts at least that ends for what readers and enumerators have for each other."""
+        if self._fixed_ms is None:  # readers have no splits yet
+            return 0
+        return round(self._fixed_ms + max(_EARLY_MS, _WORK_PER_COST * self._fixed_ms))
 
     def _opening(self, records: int, busy_ms: float) -> float:
         """Return what an epoch has cost beside its records, by an earlier one that read more or fewer of them.

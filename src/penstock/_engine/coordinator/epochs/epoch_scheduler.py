@@ -233,6 +233,7 @@ class EpochScheduler(Scheduler[EpochCheckpoints]):
         return do.RunEpoch(
             *(self._state.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
             inline_bytes=inline_limit(self._state.snapshot),
+            least_ms=max(self._state.budgets.least_ms, self._state.settings.min_pause_ms),
         )
 
     def observed(self, event: ev.EpochObserved) -> None:

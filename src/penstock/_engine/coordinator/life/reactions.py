@@ -177,7 +177,7 @@ def checkpoint_requested(job: JobParts, event: ev.CheckpointRequested) -> None:
     """Accept or refuse a request for a checkpoint."""
     context = job.context
     context.emit(*job.requests.request_checkpoint(event.id, context.phase, context.status, job.refuses))
-    job.scheduler.trigger_now()
+    job.scheduler.hurry(at_once=True)
 
 
 def savepoint_requested(job: JobParts, event: ev.SavepointRequested) -> None:
@@ -185,7 +185,7 @@ def savepoint_requested(job: JobParts, event: ev.SavepointRequested) -> None:
     context = job.context
     context.emit(*job.requests.request_savepoint(event.request, context.phase, context.status, job.refuses))
     if job.requests.waiting:
-        job.scheduler.trigger_now()
+        job.scheduler.hurry(at_once=True)
 
 
 def savepoint_answered(job: JobParts, event: ev.SavepointWritten | ev.SavepointFailed) -> None:

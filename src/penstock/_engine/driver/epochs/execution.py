@@ -16,6 +16,7 @@ from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.homes import Homes
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, plan_stage
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
+from penstock._engine.protocol.epoch_signals import epoch_name
 from penstock._engine.protocol.paths import blob_path, dispatches_path
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.storage.opening import options_for_tasks
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.client.results import Results
+    from penstock._engine.driver.epochs.signals import EpochSignals
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.stages.partitions import SubtaskAnnouncements
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochRunner
@@ -59,6 +61,10 @@ class EpochPlanner:
     #: The storage of results, where that is not the checkpoint storage; and whether tasks announce finished subtasks.
     results_url: str = ""
     announces: bool = False
+    #: Makes, by the key of the run, what ends a running epoch early; None where nothing does.
+    listen: Callable[[bytes], EpochSignals | None] = lambda _: None
+    #: Where tasks that read reach the driver while an epoch runs; "" where they do not.
+    signals: str = ""
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
     homes: Homes = field(default_factory=Homes)
@@ -89,6 +95,7 @@ class EpochPlanner:
             configuration=self.configuration,
             results_url=self.results_url,
             announces=self.announces,
+            signals=self.signals,
         )
 
     def levels(
@@ -141,6 +148,8 @@ class Epochs:
         finished: SubtaskAnnouncements | None = None,
     ) -> None:
         self._finished = finished
+        self._listens = False
+        self._signals: EpochSignals | None = None
         self._planner = planner
         self._local_state = local_state
         self._program = planner.program()
@@ -161,6 +170,13 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
+        if not self._listens:  # not before: what fails until then closes nothing
+            self._listens, self._signals = True, self._planner.listen(self._planner.dispatch_key)
+            if self._signals is not None:
+                self._planner = replace(self._planner, signals=self._signals.address)
+        if self._signals is not None:
+            name = epoch_name(instruction.checkpoint_id, instruction.attempt, instruction.job_attempt)
+            self._signals.begin(name, instruction.least_ms)
         with contextlib.suppress(LocalStateError):  # if the directory is missing for tasks as well, their errors say so
             self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
@@ -174,6 +190,16 @@ class Epochs:
         progress, vertices = self._runner.progress(), self._planner.plan.graph.vertices
         names = [vertices[vertex].name_of(subtask) for vertex, subtask in progress.running]
         return ev.EpochObserved(progress.tasks_done, tuple(names))
+
+    def end_early(self, instruction: do.EndEpoch) -> None:
+        """Let the sources of the running epoch read no further."""
+        if self._signals is not None:
+            self._signals.end() if instruction.at_once else self._signals.want()
+
+    def close(self) -> None:
+        """End the connections to workers."""
+        if self._signals is not None:
+            self._signals.close()
 
     def cancel(self) -> None:
         """Interrupt the running epoch, even if it waits for the program to take results."""
@@ -204,6 +230,9 @@ class Epochs:
             return ev.EpochLost(error)  # the storage may answer again, as after a cut of the network
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
+        finally:
+            if self._signals is not None:
+                self._signals.begin("")
 
     def _damage(self, outcome: EpochOutcome, job_id: str) -> ev.Event | None:
         """Return what failed tasks have found missing or damaged: stored results, or a state file; None for neither."""

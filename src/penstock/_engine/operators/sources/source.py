@@ -67,6 +67,11 @@ class ReaderContext:
     def end_job_input(self) -> None:
         self.ends_input = True
 
+    @property
+    def wants(self) -> bool:
+        """Whether the reader has asked its enumerator for something in this epoch."""
+        return bool(self.split_requests or self.events)
+
 
 class SourceOperator(InputHead):
     """Runs a source's reader for the share of an epoch that the driver allots."""
@@ -201,10 +206,10 @@ class SourceOperator(InputHead):
             elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
                 left = limits.max_time_ms - elapsed_ms
-                if self._is_held() or left <= 0 or not self._wait(left):
+                if self._is_held() or left <= 0 or not self._wait(left, limits):
                     return
             self.more_available = not self._is_held()
-            if limits.reached(output.records, size(), elapsed_ms):
+            if limits.reached(output.records, size(), elapsed_ms) or limits.ends(wants=self._reader_context.wants):
                 return
 
     def _flow(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
@@ -213,29 +218,43 @@ class SourceOperator(InputHead):
         start, self.waited_s = clock.passed_ms(), 0.0
         output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input):
-            status = InputStatus.NOTHING_AVAILABLE if self._is_held() else self._poll()
-            for batch in output.drain():
+            is_held = self._is_held()
+            status = InputStatus.NOTHING_AVAILABLE if is_held else self._poll()
+            for batch in output.drain() or [RowBatch([])]:
                 yield None, batch
             self.more_available = status is InputStatus.MORE_AVAILABLE
             if status is InputStatus.END_OF_INPUT:
                 self.ended = True
                 return
             elapsed_ms = clock.passed_ms() - start
-            if limits.reached(output.records, size(), elapsed_ms):
+            if limits.reached(output.records, size(), elapsed_ms) or limits.ends(
+                wants=is_held or self._reader_context.wants  # others of its group go on with the next epoch
+            ):
                 return
             if status is InputStatus.NOTHING_AVAILABLE:
-                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS))
-                yield None, RowBatch([])
+                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS), is_held=is_held)
 
-    def _wait_for(self, most_ms: float) -> None:
-        """Wait until the reader has records; one without splits answers at once."""
-        assert self.reader is not None
+    def _wait_for(self, most_ms: float, *, is_held: bool) -> None:
+        """Wait in a flow until the reader has records, or, for one that may not read, for all of the time."""
         clock = self.context.task_clock
         with self.context.input_clock.waiting():
             start = clock.passed_ms()
-            if not self.reader.is_available(int(most_ms)) and (left := most_ms - (clock.passed_ms() - start)) > 0:
-                clock.sleep_ms(left)
+            if is_held:
+                clock.sleep_ms(most_ms)
+            else:
+                self._has_more(most_ms, most_ms)
             self.waited_s += (clock.passed_ms() - start) / 1000
+
+    def _has_more(self, most_ms: float, sleep_ms: float) -> bool:
+        """Wait until the reader has records; one without splits answers at once, and that wait is slept."""
+        assert self.reader is not None
+        clock = self.context.task_clock
+        start = clock.passed_ms()
+        if self.reader.is_available(int(most_ms)):
+            return True
+        if (left := sleep_ms - (clock.passed_ms() - start)) > 0:
+            clock.sleep_ms(left)
+        return False
 
     def _is_held(self) -> bool:
         """Pause and resume splits by their watermarks; tell whether the reader waits for others in its group."""
@@ -264,20 +283,18 @@ class SourceOperator(InputHead):
             behind = self.idleness_behind_ms - (self.context.input_clock.now_ms() - self._quiet_since_ms)
         return max(0.0, self._output.undecided_ms, behind)
 
-    def _wait(self, most_ms: float) -> bool:
-        """Wait until the reader has records, or until it is known to be idle.
-
-        A reader without splits answers at once. What is left of an idle timeout is slept then, as only waiting counts.
-        """
-        assert self.reader is not None
-        clock, undecided_ms = self.context.task_clock, self._undecided_ms
+    def _wait(self, most_ms: float, limits: ReadLimits) -> bool:
+        """Wait until the reader has records, or until it is known to be idle, or the epoch ends."""
+        passed_ms, undecided_ms = self.context.task_clock.passed_ms, self._undecided_ms
         with self.context.input_clock.waiting():
-            start = clock.passed_ms()
-            if self.reader.is_available(int(min(most_ms, max(_PATIENCE_MS, undecided_ms)))):
+            start = passed_ms()
+            if self._has_more(min(most_ms, _PATIENCE_MS), min(most_ms, _PATIENCE_MS, undecided_ms)):
                 return True
-            left = min(most_ms, undecided_ms) - (clock.passed_ms() - start)
-            if left > 0:
-                clock.sleep_ms(left)
+            while (left := min(most_ms, undecided_ms) - (passed_ms() - start)) > 0:
+                if limits.ends(wants=self._reader_context.wants):
+                    break
+                if self._has_more(step := min(left, _PATIENCE_MS), step):
+                    return True
         return False
 
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:

@@ -1,0 +1,47 @@
+"""What the driver and the workers of a run tell each other while an epoch runs, on a connection for each worker.
+
+There are two messages: a reader wants something of the driver, such as a split; and an epoch ends early. Both are seals
+of a few bytes under a secret of the run, over a number that the receiver has made up for the connection. So nothing
+that comes from the network is decoded, and nothing that was sent to another one, or of another epoch, counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import blake2b
+from typing import Final
+
+#: The bytes of a message, and of the numbers that both sides make up.
+SIGNAL_BYTES: Final = 16
+
+#: A worker shows that it knows the secret.
+KNOWS: Final = b"knows"
+WANTS: Final = b"wants"
+ENDS: Final = b"ends"
+
+
+def epoch_name(checkpoint_id: int, attempt: int, job_attempt: int) -> str:
+    """Return the name of an attempt at an epoch, which no other one of the run has."""
+    return f"{checkpoint_id} {attempt} {job_attempt}"
+
+
+def new_nonce() -> bytes:
+    """Return a number that nobody has used before."""
+    return secrets.token_bytes(SIGNAL_BYTES)
+
+
+def signal(kind: bytes, epoch: str, nonce: bytes, key: bytes) -> bytes:
+    """Return a message.
+
+    Args:
+        kind: `KNOWS`, `WANTS` or `ENDS`.
+        epoch: Names the attempt at the epoch that it is about.
+        nonce: The number that the receiver has made up.
+        key: A secret of the run.
+
+    Example:
+        >>> nonce = new_nonce()
+        >>> signal(ENDS, "7 1 0", nonce, b"k" * 32) == signal(ENDS, "7 2 0", nonce, b"k" * 32)
+        False
+    """
+    return blake2b(b"\0".join((kind, epoch.encode(), nonce)), key=key, digest_size=SIGNAL_BYTES).digest()

@@ -1,0 +1,103 @@
+"""A worker's connection to the driver while epochs run, see `protocol.epoch_signals`; no message is waited for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from hmac import compare_digest
+from typing import Final
+
+from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
+from penstock._engine.runtime.flow import Pace
+
+#: Seconds between two looks at the connection.
+_LOOK_S: Final = 0.01
+#: Seconds until a worker that has lost the driver, or could not reach it, tries again.
+_AGAIN_S: Final = 10.0
+
+
+class DriverLink:
+    """A worker's end of the connection; where the driver does not answer, epochs have their usual length.
+
+    Args:
+        address: Host and port of the driver.
+        key: A secret of the run.
+    """
+
+    def __init__(self, address: str, key: bytes) -> None:
+        host, _, port = address.rpartition(":")
+        self._address, self._key = (host, int(port)), key
+        self._socket: socket.socket | None = None
+        self._failed_at: float | None = None
+        self._pace = Pace(_LOOK_S)
+        #: The epoch; whether the driver was told that a reader wants something, and has said that it ends.
+        self._epoch, self._has_asked, self._is_over = "", False, False
+        self.close()
+
+    def begin(self, epoch: str) -> None:
+        """Turn to an epoch, of which this may be another task, and connect if there is no connection."""
+        if epoch != self._epoch:
+            self._epoch, self._has_asked, self._is_over = epoch, False, False
+        if self._socket is None and (self._failed_at is None or time.monotonic() - self._failed_at >= _AGAIN_S):
+            try:
+                family, kind, protocol, _, place = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)[0]
+                self._socket = socket.socket(family, kind, protocol)
+                self._socket.setblocking(False)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                self._socket.connect(place)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lose()
+
+    def ends(self, *, wants: bool) -> bool:
+        """Tell whether the epoch is to end now.
+
+        Args:
+            wants: Whether a reader wants something of the driver, which is told once in an epoch.
+        """
+        if not self._is_over and self._socket is not None and self._pace.is_due():
+            try:
+                self._look(self._socket, wants=wants)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lose()
+        return self._is_over
+
+    def _look(self, connection: socket.socket, *, wants: bool) -> None:
+        if self._theirs is None:
+            self._theirs = self._read(connection)
+            connection.sendall(self._ours + signal(KNOWS, "", self._theirs, self._key))
+        if wants and not self._has_asked:
+            connection.sendall(signal(WANTS, self._epoch, self._theirs, self._key))
+            self._has_asked = True
+        expected = signal(ENDS, self._epoch, self._ours, self._key)
+        while not self._is_over:  # what is of an earlier epoch does not count any more
+            self._is_over = compare_digest(self._read(connection), expected)
+
+    def _read(self, connection: socket.socket) -> bytes:
+        """Return the next message.
+
+        Raises:
+            BlockingIOError: It is not there yet.
+            OSError: The connection has ended.
+        """
+        while len(self._seen) < SIGNAL_BYTES:
+            found = connection.recv(SIGNAL_BYTES - len(self._seen))
+            if not found:
+                raise ConnectionResetError
+            self._seen += found
+        message, self._seen = self._seen, b""
+        return message
+
+    def _lose(self) -> None:
+        self.close()
+        self._failed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Close the connection; the next epoch opens another one."""
+        connection, self._socket = self._socket, None
+        if connection is not None:
+            connection.close()
+        self._ours, self._theirs, self._seen = new_nonce(), None, b""

@@ -1,0 +1,212 @@
+"""What comes up while a long epoch runs does not wait for its end: questions of readers, splits, requests."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.kit.settings import configured
+
+from penstock._engine.coordinator.epochs.budget import BudgetPlanner, ReadBudget
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.control import StopMode
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import (
+    Boundedness,
+    InputStatus,
+    Source,
+    SourceEvent,
+    SourceReader,
+    SourceSplit,
+    SplitEnumerator,
+)
+from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.errors import ConfigurationError
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
+
+#: How long an epoch lasts that nothing ends, and when at the latest that has come which a test waits for.
+EPOCH_S, SOON_S = 60, 15
+ASKED = 3
+
+EXCHANGES = {
+    "blocking": {},
+    "pipelined": {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true"},
+}
+
+
+@dataclass(frozen=True)
+class Number(SourceSplit):
+    number: int
+
+    def split_id(self) -> str:
+        return str(self.number)
+
+
+@dataclass(frozen=True)
+class Text(SourceEvent):
+    text: str
+
+
+class Asking(Source[int, Number, None]):
+    """Its reader always has records, and ends when its enumerator has given it some things.
+
+    Args:
+        gives: "answers" to its questions, "splits" that it requests, splits that come "by themselves", or "nothing".
+    """
+
+    def __init__(self, gives: str) -> None:
+        self.gives = gives
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def create_enumerator(self, enum_context: Any) -> Answering:
+        return Answering(enum_context, self.gives)
+
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> Answering:
+        return Answering(enum_context, self.gives)
+
+    def create_reader(self, reader_context: Any) -> Asks:
+        return Asks(reader_context, self.gives)
+
+
+class Answering(SplitEnumerator[Number, None]):
+    def __init__(self, context: Any, gives: str) -> None:
+        self.context, self.gives, self.given = context, gives, 0
+
+    def start(self) -> None:
+        if self.gives == "by themselves":
+            self.context.call_async(lambda: None, lambda *_: self._give(), 300, 300)
+
+    def _give(self) -> None:
+        self.given += 1
+        self.context.assign_split(Number(self.given), 0)
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None = None) -> None:
+        self._give()
+
+    def handle_source_event(self, subtask_id: int, source_event: Any) -> None:
+        self.context.send_event_to_source_reader(subtask_id, Text(f"answer to {source_event.text}"))
+
+    def add_splits_back(self, splits: Any, subtask_id: int) -> None: ...
+
+    def add_reader(self, subtask_id: int) -> None: ...
+
+    def snapshot_state(self, checkpoint_id: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Asks(SourceReader[int, Number]):
+    def __init__(self, context: Any, gives: str) -> None:
+        self.context, self.gives, self.got, self.asked = context, gives, 0, -1
+
+    def start(self) -> None: ...
+
+    def _ask(self) -> None:
+        self.asked = self.got
+        if self.gives == "answers":
+            self.context.send_source_event_to_coordinator(Text(str(self.got)))
+        elif self.gives == "splits":
+            self.context.send_split_request()
+
+    def poll_next(self, output: Any) -> InputStatus:
+        if self.got >= ASKED:
+            return InputStatus.END_OF_INPUT
+        if self.asked < self.got:
+            self._ask()
+        time.sleep(0.002)
+        output.collect(self.got)
+        return InputStatus.MORE_AVAILABLE
+
+    def handle_source_events(self, source_event: Any) -> None:
+        assert source_event.text == f"answer to {self.got}"
+        self.got += 1
+
+    def add_splits(self, splits: Any) -> None:
+        self.got += len(splits)
+
+    def notify_no_more_splits(self) -> None: ...
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Number]:
+        return []
+
+    def is_available(self, timeout_ms: int) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def long_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BudgetPlanner, "budget", lambda self, vertex: ReadBudget(0, 0, EPOCH_S * 1_000))
+
+
+def started(place: Path, source: Any, exchange: str, **others: str) -> JobDriver:
+    configuration = configured(
+        checkpoints=str(place / "checkpoints"), interval=f"{EPOCH_S} s", **EXCHANGES[exchange], **others
+    )
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "asking").uid("asking")
+    numbers.filter(lambda number: number is None).print()
+    world = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state", host="127.0.0.1", bind="127.0.0.1")
+    driver, loop = assemble(
+        build_job_graph(env._stream_graph("asking")), Configuration(env._configuration), None, world
+    )
+    driver.start(loop)
+    return driver
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("gives", ["answers", "splits", "by themselves"])
+def test_reader_and_enumerator_need_not_wait_for_an_epoch(tmp_path: Path, gives: str, exchange: str) -> None:
+    driver = started(tmp_path, Asking(gives), exchange)
+    driver.result.result(SOON_S)
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.checkpoint_id <= 2 * ASKED + 2  # no epoch ended without a reason
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_folder_is_read_although_its_files_come_one_after_the_other(tmp_path: Path, exchange: str) -> None:
+    for number in range(4):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}").write_text(f"{number}\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "in")).build()
+    driver = started(tmp_path, source, exchange)
+    driver.result.result(SOON_S)
+    assert driver.progress.records == 4
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_pause_between_checkpoints_is_kept_unless_a_request_comes(tmp_path: Path, exchange: str) -> None:
+    driver = started(tmp_path, Asking("answers"), exchange, pause=f"{EPOCH_S} s")
+    asked_for = driver.trigger_checkpoint().result(SOON_S)
+    time.sleep(2.0)
+    assert driver.progress.checkpoint_id == asked_for
+    driver.savepoint(str(tmp_path / "savepoints"), StopMode.SUSPEND).result(SOON_S)
+    driver.result.result(SOON_S)
+
+
+def test_an_interval_that_is_longer_than_the_timeout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="shorter than execution"):
+        started(tmp_path, Asking("nothing"), "pipelined", timeout=f"{EPOCH_S} s")
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_requests_are_answered_while_a_long_epoch_runs(tmp_path: Path, exchange: str) -> None:
+    driver = started(tmp_path, Asking("nothing"), exchange)
+    checkpoints = [driver.trigger_checkpoint().result(SOON_S) for _ in range(3)]
+    assert checkpoints == sorted(set(checkpoints))
+    driver.savepoint(str(tmp_path / "savepoints"), StopMode.NO).result(SOON_S)
+    driver.savepoint(str(tmp_path / "savepoints"), StopMode.SUSPEND).result(SOON_S)
+    assert driver.status is JobStatus.FINISHED
