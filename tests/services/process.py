@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import signal
 import socket
 import subprocess
@@ -17,16 +19,19 @@ if TYPE_CHECKING:
 
 #: Longest wait until it answers; a busy machine is slow.
 _PATIENCE_S: Final = 120
+#: Ports of servers: those of clients, which the system chooses, lie above.
+_PORTS: Final = range(12_000, 32_000)
 #: Longest wait for the end of one that is asked to end.
 _END_S: Final = 20
 
 
 def free_port() -> int:
-    """Return the number of a port on loopback that nobody listens to."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return the number of a port on loopback that nobody listens to, and that no client gets by chance meanwhile."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
-    "JOB_ID",
     "AsyncCall",
     "RecordingOutput",
     "TestBatchContext",

@@ -20,7 +20,7 @@ from penstock._connectors.kafka.writer import StagingKafkaWriter
 from penstock.common.serialization import SerializationSchema
 from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema
 from penstock.errors import KafkaRecordError
-from penstock.testing.connector_contexts import TestWriterContext
+from penstock.testing.connector_contexts import JOB_ID, TestWriterContext
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -180,7 +180,7 @@ def test_the_note_of_a_committer_is_made_before_its_first_block_is_handed_over()
     assert topics.begun == []
     writer.flush(False)
     [block] = writer.prepare_commit()
-    assert topics.begun == [(committer_name("p", "0" * 32, "sink", "1" * 32), "t")]
+    assert topics.begun == [(committer_name("p", JOB_ID, "sink", "1" * 32), "t")]
     assert block.topics == (("t", "first"),)
 
 

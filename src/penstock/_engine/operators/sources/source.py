@@ -290,10 +290,11 @@ class SourceOperator(InputHead):
             start = passed_ms()
             if self._has_more(min(most_ms, _PATIENCE_MS), min(most_ms, _PATIENCE_MS, undecided_ms)):
                 return True
-            while (left := min(most_ms, undecided_ms) - (passed_ms() - start)) > 0:
-                if limits.ends(wants=self._reader_context.wants):
-                    break
-                if self._has_more(step := min(left, _PATIENCE_MS), step):
+            before, wait_ms = start, min(most_ms, undecided_ms)
+            # A clock by hand may stand still.
+            while before < (now := passed_ms()) < start + wait_ms and not limits.ends(wants=self._reader_context.wants):
+                before, step = now, min(start + wait_ms - now, _PATIENCE_MS)
+                if self._has_more(step, step):
                     return True
         return False
 
