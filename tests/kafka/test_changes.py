@@ -139,7 +139,7 @@ def test_where_the_broker_knows_nothing_any_more_the_user_decides_and_no_record_
     with pytest.raises(JobExecutionError):
         job.to_end()
     topics.configure(made.counts, **{"cleanup.policy": "delete"})
-    topics.forget_groups("penstock-")
+    topics.forget_groups(f"penstock-{job.driver.job_id}")
     decided: dict[str, str] = {}
     starts = 0
     while told := ends_with(counting(made, tmp_path, **decided)):
@@ -159,6 +159,6 @@ def test_a_job_that_was_cancelled_publishes_nothing_again_when_the_broker_has_fo
     job = counting(made, tmp_path)
     job.at_epoch(5, job.driver.cancel)
     job.run()
-    topics.forget_groups("penstock-")
+    topics.forget_groups(f"penstock-{job.driver.job_id}")
     counting(made, tmp_path).to_end()
     assert are_truth(topics.values(made.counts, 2), NUMBERS)
