@@ -17,6 +17,7 @@ import pytest
 from tests.chaos.programs import Program
 from tests.chaos.store import CALLS, Weather, stormy
 from tests.chaos.truth import check
+from tests.kit import exchange
 from tests.kit.clock import CLOCK, measure_by_the_clock, wait
 from tests.kit.stories import Story
 
@@ -378,7 +379,7 @@ class Run:
         elif not self.life.anew:
             settings["recover"] = "latest"
         if job.pipelined:
-            settings |= {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true"}
+            settings |= exchange.SETTINGS
         if job.in_files:
             settings["inline"] = "0 b"
         if job.recovers:

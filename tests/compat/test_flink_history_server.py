@@ -14,6 +14,7 @@ import httpx
 import pytest
 from tests.compat.flink_cli.command_line import JARS, SHORT, flink_is_here, java
 from tests.compat.flink_cli.live_job import Cluster, numbers
+from tests.services.process import free_port
 
 from penstock._engine.rest.archiving import Archivist
 
@@ -45,9 +46,7 @@ def fails(env: StreamExecutionEnvironment) -> None:
 @contextmanager
 def history_server(place: Path, archives: Path) -> Iterator[str]:
     """Flink's history server over a directory, in a process of its own; yields its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     settings = {
         "historyserver.archive.fs.dir": archives.as_uri(),
         "historyserver.web.tmpdir": str(place / "web"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.compat.flink_cli.live_job import numbers
 from tests.fault.job import count, settings
+from tests.kit import exchange
 
 from penstock.datastream import StreamExecutionEnvironment
 
@@ -21,8 +22,7 @@ SETTINGS = {
     "delay": "0 s",
     "tolerable": "1000",
     "timeout": "20 s",  # an epoch ends then whose reader waits for ever
-    "penstock.exchange": "pipelined",
-    "penstock.exchange.trusted-network": "true",
+    **exchange.SETTINGS,
     "penstock.local.slots": "2",
 }
 

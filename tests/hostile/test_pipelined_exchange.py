@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import random
 import signal
 import socket
@@ -16,7 +15,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.fault.job import are_truth, published
@@ -24,6 +23,7 @@ from tests.fault.processes import descendants
 from tests.fault.support import ROOT
 from tests.hostile.exchange_victim import PER_SECOND
 from tests.hostile.ports import listeners
+from tests.kit.crafted import crafted_pickle
 
 from penstock._engine.protocol.rows import PayloadKind, slot_target, subtask_target
 
@@ -45,16 +45,6 @@ DATA, CREDIT, TERMINATION, ACKNOWLEDGED = 1, 2, 3, 4
 SEAL: Final = bytes(16)
 #: Those of ``make test``; the campaign has all.
 TELLING: Final = ("rows with a wrong seal", "what was sent before")
-
-
-class Evil:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (str(self.path), "w")
 
 
 def frame(body: bytes) -> bytes:
@@ -92,7 +82,7 @@ class Stranger:
 
     def __init__(self, marker: Path) -> None:
         self._random = random.Random(20131)
-        self._evil = pickle.dumps(Evil(marker))
+        self._evil = crafted_pickle(marker)
         #: What servers have sent to the stranger, to be sent again.
         self.heard = b""
 

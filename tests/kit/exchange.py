@@ -18,7 +18,9 @@ from penstock.common.task_options import EXCHANGE, TRUSTED_NETWORK
 BLOCKING, PIPELINED = "blocking", "pipelined"
 #: Names the exchange of a whole run.
 VARIABLE: Final = "PENSTOCK_TEST_EXCHANGE"
-#: What gives the jobs of a process, and of those that it starts, the pipelined exchange.
+#: What gives a job the pipelined exchange.
+SETTINGS: Final = {EXCHANGE.key: PIPELINED, TRUSTED_NETWORK.key: "true"}
+#: What gives it to the jobs of a process, and of those that it starts.
 VARIABLES: Final = {"PENSTOCK_EXCHANGE": PIPELINED, "PENSTOCK_EXCHANGE__TRUSTED_NETWORK": "true"}
 #: Tasks at the same time on a session that tests share: two in each level of a job of four.
 SLOTS: Final = {BLOCKING: 2, PIPELINED: 8}
@@ -72,5 +74,4 @@ def with_exchange(configuration: Configuration) -> Configuration:
     """Return the settings of a job that does not read the environment; one without an interval stays as it is."""
     if not is_pipelined() or not configuration.get(CHECKPOINTING_INTERVAL):
         return configuration
-    outer = Configuration().set(EXCHANGE, PIPELINED).set(TRUSTED_NETWORK, True)
-    return outer.add_all(configuration)
+    return Configuration.from_dict(SETTINGS).add_all(configuration)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from tests.kit.exchange import SETTINGS
 
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -77,8 +78,7 @@ def main(place: Path) -> None:
     for key, value in {
         "execution.checkpointing.dir": str(place / "checkpoints"),
         "execution.checkpointing.interval": f"{INTERVAL_MS} ms",
-        "penstock.exchange": "pipelined",
-        "penstock.exchange.trusted-network": "true",
+        **SETTINGS,
         "penstock.local.slots": "1",
     }.items():
         configuration.set_string(key, value)

@@ -14,7 +14,7 @@ from penstock._engine.coordinator.alarms import RestartDue
 from penstock._engine.coordinator.instructions import SavepointRequest
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.plan.epoch_plan import EpochOutcome
-from penstock._engine.protocol.control import StopMode, TaskFailure
+from penstock._engine.protocol.control import OperatorAck, StopMode, TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError
@@ -153,6 +153,21 @@ def test_a_savepoint_is_a_copy_of_the_next_checkpoint_once_all_of_it_is_committe
     [write] = job.tell(ev.Committed("target"))
     assert isinstance(write, do.WriteSavepoint)
     assert (write.path, write.entry.checkpoint_id, write.is_staged) == ("s", 3, False)
+
+
+def test_splits_end_the_epoch_that_runs_and_not_the_one_that_they_begin() -> None:
+    splits = ev.SplitsAssigned({"numbers": {0: (b"split",)}})
+    assert Told(*STARTED).tell(splits) == [do.EndEpoch(at_once=False)]
+
+    quiet = ended(2)
+    acks = tuple(
+        replace(ack, operators={uid: OperatorAck(split_requests=0) for uid in ack.operators})
+        for ack in quiet.outcome.acks
+    )
+    events = replace(quiet, outcome=replace(quiet.outcome, acks=acks)), SNAPSHOTS, ev.ChainEntryStored()
+    job = Told(*STARTED, *events, ev.EnumeratorsCalled({}))
+    assert job.phase is Phase.PAUSED
+    assert job.names(splits) == "RunEpoch"
 
 
 def test_a_checkpoint_that_is_asked_for_is_the_one_of_the_running_epoch() -> None:

@@ -261,9 +261,9 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
 
     def splits_assigned(self, event: ev.SplitsAssigned) -> None:
         """Note the splits that an enumerator assigned outside of a call."""
-        self.assigned(event.assigned)
-        if self._context.phase is Phase.EPOCH:
+        if self._context.phase is Phase.EPOCH:  # and not the one that these splits may begin
             self.hurry(at_once=False)
+        self.assigned(event.assigned)
 
     def _settle(self, completed: int) -> None:
         """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
@@ -295,7 +295,7 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
 
     def hurry(self, *, at_once: bool) -> None:
         """Let the next Spark job begin soon: end a pause, or let the sources of the running epoch read no further."""
-        if self._context.phase is Phase.EPOCH and self._context.epoch_running:
+        if self._context.phase is Phase.EPOCH:
             self._context.emit(do.EndEpoch(at_once))
         else:
             self.trigger_now()

@@ -384,9 +384,9 @@ def _check_exchange(graph: JobGraph, configuration: Configuration, settings: Job
     if not configuration.get(option_table.CHECKPOINTING_INTERVAL):
         reason = f"an epoch lasts as long as the checkpoint interval; set {option_table.CHECKPOINTING_INTERVAL.key}"
         raise ConfigurationError(key, "pipelined", reason)
-    lasts_ms, timeout = settings.epoch_ms or 0, option_table.CHECKPOINTING_TIMEOUT
-    if max(lasts_ms, settings.backlog_epoch_ms or 0) >= settings.timeout_ms:
-        reason = f"an epoch lasts as long as the checkpoint interval, which is to be shorter than {timeout.key}"
+    if max(settings.epoch_ms or 0, settings.backlog_epoch_ms or 0) >= settings.timeout_ms:
+        limit = option_table.CHECKPOINTING_TIMEOUT.key
+        reason = f"an epoch lasts as long as the checkpoint interval, which is to be shorter than {limit}"
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(task_options.TRUSTED_NETWORK):
         reason = (

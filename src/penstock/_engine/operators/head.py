@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from penstock._engine.operators.base import Operator
@@ -37,7 +37,7 @@ class ReadLimits:
     max_time_ms: int
     #: Whether reading lasts for all of the time, although there may be nothing to read for a while.
     flows: bool = False
-    ends: EarlyEnd = field(default=never)
+    ends: EarlyEnd = never
 
     def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
         """Return whether reading has to end."""

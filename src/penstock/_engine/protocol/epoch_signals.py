@@ -8,16 +8,17 @@ that comes from the network is decoded, and nothing that was sent to another one
 from __future__ import annotations
 
 import secrets
-from hashlib import blake2b
 from typing import Final
 
+from penstock._engine.protocol.signing import SEAL_BYTES, seal_of
+
 #: The bytes of a message, and of the numbers that both sides make up.
-SIGNAL_BYTES: Final = 16
+SIGNAL_BYTES: Final = SEAL_BYTES
 
 #: A worker shows that it knows the secret.
-KNOWS: Final = b"knows"
-WANTS: Final = b"wants"
-ENDS: Final = b"ends"
+KNOWS: Final = "knows"
+WANTS: Final = "wants"
+ENDS: Final = "ends"
 
 
 def epoch_name(checkpoint_id: int, attempt: int, job_attempt: int) -> str:
@@ -26,11 +27,11 @@ def epoch_name(checkpoint_id: int, attempt: int, job_attempt: int) -> str:
 
 
 def new_nonce() -> bytes:
-    """Return a number that nobody has used before."""
+    """Return a random number, as bytes: it is another one each time."""
     return secrets.token_bytes(SIGNAL_BYTES)
 
 
-def signal(kind: bytes, epoch: str, nonce: bytes, key: bytes) -> bytes:
+def signal(kind: str, epoch: str, nonce: bytes, key: bytes) -> bytes:
     """Return a message.
 
     Args:
@@ -44,4 +45,4 @@ def signal(kind: bytes, epoch: str, nonce: bytes, key: bytes) -> bytes:
         >>> signal(ENDS, "7 1 0", nonce, b"k" * 32) == signal(ENDS, "7 2 0", nonce, b"k" * 32)
         False
     """
-    return blake2b(b"\0".join((kind, epoch.encode(), nonce)), key=key, digest_size=SIGNAL_BYTES).digest()
+    return seal_of(nonce, key, f"{kind} {epoch}")

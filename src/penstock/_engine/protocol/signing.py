@@ -17,7 +17,7 @@ from penstock.errors import ConfigurationError, CorruptCheckpointError
 #: The prefix of signed bytes, so that signatures for another purpose do not match, nor those of another format: the
 #: same bytes mean something else in it.
 _PURPOSE: Final = "penstock chain entry, format {}\n"
-_SEAL_BYTES: Final = 32
+SEAL_BYTES: Final = 32
 _SHORTEST_KEY: Final = 16
 
 
@@ -81,7 +81,7 @@ def check_digest(data: bytes, digest: bytes | None, path: str) -> None:
 
 def seal(data: bytes, key: bytes, label: str) -> bytes:
     """Return bytes with a seal, which proves that an owner of the key wrote them under a label; see `unseal`."""
-    return data + _seal(data, key, label)
+    return data + seal_of(data, key, label)
 
 
 def unseal(sealed: bytes, key: bytes, label: str, path: str) -> bytes:
@@ -94,13 +94,14 @@ def unseal(sealed: bytes, key: bytes, label: str, path: str) -> bytes:
         >>> unseal(seal(b"data", b"key", "epoch 1"), b"key", "epoch 1", "a/file")
         b'data'
     """
-    data = sealed[:-_SEAL_BYTES]
-    if not hmac.compare_digest(_seal(data, key, label), sealed[-_SEAL_BYTES:]):
+    data = sealed[:-SEAL_BYTES]
+    if not hmac.compare_digest(seal_of(data, key, label), sealed[-SEAL_BYTES:]):
         raise CorruptCheckpointError(path, "it was replaced (its bytes do not match their seal)")
     return data
 
 
-def _seal(data: bytes, key: bytes, label: str) -> bytes:
+def seal_of(data: bytes, key: bytes, label: str) -> bytes:
+    """Return the seal of bytes alone, of as many bytes as `SEAL_BYTES` says."""
     return hmac.digest(key, f"{label}\n".encode() + data, "sha256")
 
 

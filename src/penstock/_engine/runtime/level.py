@@ -238,7 +238,7 @@ class LevelTask:
         name = row.target, row.channel
         if row.seq != self._expected_seq.get(name, 0):
             msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
-            if self._seals is not None:  # whoever reaches Spark's servers can send a row twice
+            if self._seals is not None:  # a stranger may have sent a row again
                 raise DamagedBlockError(len(row.payload), OF_PIPELINED, msg)
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1

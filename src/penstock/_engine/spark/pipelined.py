@@ -27,7 +27,6 @@ _NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 #: Seconds for which such a job is tried again, and between two tries.
 _SLOTS_S: Final = 60.0
 _AGAIN_S: Final = 0.5
-_log = logging.getLogger("penstock")
 #: The first version of Spark that has a pipelined shuffle.
 _SINCE: Final = (4, 3)
 #: Spark would take executors away, or run tasks twice.
@@ -38,6 +37,8 @@ _PROPERTIES: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "256",
 }
+
+_log = logging.getLogger("penstock")
 
 
 def check_session(spark: SparkHandle, levels: int) -> None:
@@ -61,12 +62,12 @@ def check_session(spark: SparkHandle, levels: int) -> None:
             f"{spark.slots}; give it more cores, or chain operators that need no exchange between them"
         )
     problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "").lower() == "true"]
-    unset = [f"{key}={value}" for key, value in PIPELINED_CONF.items() if get(key, "") != value]
-    if unset and not problems:
-        _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
     if problems:
         clauses = (f"{EXCHANGE.key} = pipelined does not work there: {problem}" for problem in problems)
         raise UnsuitableClusterError(context.master or "", tuple(clauses))
+    unset = [f"{key}={value}" for key, value in PIPELINED_CONF.items() if get(key, "") != value]
+    if unset:
+        _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
 
 
 class PipelinedPlan:

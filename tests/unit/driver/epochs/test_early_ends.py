@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.exchange import BLOCKING, PIPELINED, SETTINGS
 from tests.kit.settings import configured
 
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, ReadBudget
@@ -38,10 +39,7 @@ if TYPE_CHECKING:
 EPOCH_S, SOON_S = 60, 15
 ASKED = 3
 
-EXCHANGES = {
-    "blocking": {},
-    "pipelined": {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true"},
-}
+EXCHANGES = {BLOCKING: {}, PIPELINED: SETTINGS}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.clock import measure_by_the_clock
+from tests.kit.crafted import crafted_pickle
+from tests.kit.exchange import SETTINGS
 from tests.kit.settings import configured
 from tests.kit.stories import Sheet, Story
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PIPELINED = {"penstock.exchange": "pipelined", "penstock.exchange.trusted-network": "true", "interval": "1 s"}
+PIPELINED = {**SETTINGS, "interval": "1 s"}
 
 
 class Count(KeyedProcessFunction):
@@ -137,16 +138,6 @@ def test_row_of_another_run_or_attempt_is_not_decoded(key: bytes, epoch: str) ->
 # ------------------------------------------------------------------------------------------- rows that others send
 
 
-class Evil:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (str(self.path), "w")
-
-
 class Stranger:
     """Stands between the levels of an epoch, once, where records pass.
 
@@ -156,7 +147,7 @@ class Stranger:
     """
 
     def __init__(self, act: Act, marker: Path) -> None:
-        self._act, self._pickle = act, pickle.dumps(Evil(marker))
+        self._act, self._pickle = act, crafted_pickle(marker)
         self.has_acted = False
         self._earlier: list[ExchangeRow] = []
 

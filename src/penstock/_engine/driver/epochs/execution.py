@@ -63,8 +63,6 @@ class EpochPlanner:
     announces: bool = False
     #: Makes, by the key of the run, what ends a running epoch early; None where nothing does.
     listen: Callable[[bytes], EpochSignals | None] = lambda _: None
-    #: Where tasks that read reach the driver while an epoch runs; "" where they do not.
-    signals: str = ""
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
     homes: Homes = field(default_factory=Homes)
@@ -76,7 +74,12 @@ class EpochPlanner:
         return pickle.dumps((self.plan.graph, self.main_classes))
 
     def job(
-        self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
+        self,
+        chain: ChainWriter,
+        program: bytes | None,
+        program_path: str | None,
+        program_digest: bytes | None,
+        signals: str,
     ) -> JobDispatch:
         """Return the part of a dispatch that is the same for all tasks of the run."""
         return JobDispatch(
@@ -95,7 +98,7 @@ class EpochPlanner:
             configuration=self.configuration,
             results_url=self.results_url,
             announces=self.announces,
-            signals=self.signals,
+            signals=signals,
         )
 
     def levels(
@@ -172,8 +175,6 @@ class Epochs:
         """Start an epoch; its outcome is an event."""
         if not self._listens:  # not before: what fails until then closes nothing
             self._listens, self._signals = True, self._planner.listen(self._planner.dispatch_key)
-            if self._signals is not None:
-                self._planner = replace(self._planner, signals=self._signals.address)
         if self._signals is not None:
             name = epoch_name(instruction.checkpoint_id, instruction.attempt, instruction.job_attempt)
             self._signals.begin(name, instruction.least_ms)
@@ -213,7 +214,8 @@ class Epochs:
             is_small = len(self._program) <= MAX_INLINE_PROGRAM
             path = None if is_small else self._stored_program(chain.job_id)
             digest = None if is_small else file_digest(self._program)
-            job = self._planner.job(chain, self._program if is_small else None, path, digest)
+            signals = "" if self._signals is None else self._signals.address
+            job = self._planner.job(chain, self._program if is_small else None, path, digest, signals)
             hosts = self._planner.hosts()
             levels = self._planner.levels(instruction, hosts, releases=releases)
             started = self._mailbox.clock.now()
@@ -232,7 +234,7 @@ class Epochs:
             return ev.EpochFailed(error)
         finally:
             if self._signals is not None:
-                self._signals.begin("")
+                self._signals.over()
 
     def _damage(self, outcome: EpochOutcome, job_id: str) -> ev.Event | None:
         """Return what failed tasks have found missing or damaged: stored results, or a state file; None for neither."""

@@ -14,12 +14,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Each connection is a descriptor of the driver, which often has 1,024. A worker beyond these is sent away, and what it
 #: reads for an epoch is not cut short.
@@ -50,19 +47,16 @@ class EpochSignals:
         listener: Listens for workers.
         host: The address of this host at which workers reach it.
         key: A secret of the run.
-        clock: Returns monotonic seconds.
     """
 
-    def __init__(
-        self, listener: socket.socket, host: str, key: bytes, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._listener, self._key, self._clock = listener, key, clock
+    def __init__(self, listener: socket.socket, host: str, key: bytes) -> None:
+        self._listener, self._key = listener, key
         #: Host and port, for the workers.
         self.address = f"{host.strip('[]')}:{listener.getsockname()[1]}"
         self._lock = threading.Lock()
         self._workers: set[_Worker] = set()
         self._strangers: list[_Worker] = []
-        #: The running epoch, "" between two; whether it has been told to end, and whether somebody wants it to.
+        #: The running epoch, "" between two. Whether workers were told that it ends, and whether somebody wants that.
         self._epoch, self._ended, self._wanted = "", False, False
         #: When it may end for what is wanted.
         self._due_s = 0.0
@@ -75,7 +69,7 @@ class EpochSignals:
     # ------------------------------------------------------------------------------------------- what the driver calls
 
     def begin(self, epoch: str, least_ms: float = 0) -> None:
-        """Note that an epoch begins, or with "" that none runs.
+        """Note that an epoch begins.
 
         Args:
             epoch: Its name.
@@ -83,7 +77,11 @@ class EpochSignals:
         """
         with self._lock:
             self._epoch, self._ended, self._wanted = epoch, False, False
-            self._due_s = self._clock() + least_ms / 1_000
+            self._due_s = time.monotonic() + least_ms / 1_000
+
+    def over(self) -> None:
+        """Note that no epoch runs."""
+        self.begin("")
 
     def end(self) -> None:
         """End the running epoch now."""
@@ -124,7 +122,7 @@ class EpochSignals:
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._selector.register(self._listener, selectors.EVENT_READ)
         while not self._closed:
-            for key, _ in self._selector.select(self._patience_s()):
+            for key, _ in self._selector.select(self._end_if_due()):
                 if key.fileobj is self._woken:
                     self._woken.recv(4096)
                 elif key.data is None:
@@ -137,12 +135,16 @@ class EpochSignals:
         for own in (self._listener, self._woken, self._wake):
             own.close()
 
-    def _patience_s(self) -> float | None:
-        """End the epoch if that is wanted and due; return the time until then, None if nobody wants it."""
+    def _end_if_due(self) -> float | None:
+        """End the epoch if somebody wants that and it has lasted long enough.
+
+        Returns:
+            The seconds until it has; None if there is nothing to wait for.
+        """
         with self._lock:
             if not self._wanted or self._ended:
                 return None
-            left_s = self._due_s - self._clock()
+            left_s = self._due_s - time.monotonic()
             if left_s > 0:
                 return left_s
             self._end()
@@ -171,7 +173,7 @@ class EpochSignals:
             connection.send(worker.ours)
 
     def _read(self, worker: _Worker) -> bool:
-        """Read from a connection; tell whether it goes on."""
+        """Read from a connection, and return whether it stays open."""
         try:
             found = worker.connection.recv(2 * SIGNAL_BYTES - len(worker.seen))
         except BlockingIOError:
@@ -189,7 +191,7 @@ class EpochSignals:
         return bool(found)
 
     def _introduced(self, worker: _Worker) -> bool:
-        """Take a worker up that has shown that it knows the key; tell whether its connection goes on."""
+        """Accept a worker that has shown that it knows the key, and return whether its connection stays open."""
         if len(worker.seen) < 2 * SIGNAL_BYTES:
             return True
         theirs, shown = worker.seen[:SIGNAL_BYTES], worker.seen[SIGNAL_BYTES:]
