@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The groups of pyproject.toml that have locks, in the order in which they are made.
-GROUPS = ("build", "dev", "demo", "lowest", "campaign", "flink", "flink-client", "go", "postgres-server", "pyflink")
+GROUPS = ("build", "dev", "demo", "lowest", "flink", "flink-client", "go", "postgres-server", "pyflink")
 #: Those whose package alone is wanted, without what it depends on.
 ALONE = ("postgres-server", "pyflink")
 #: These have what Penstock needs itself: the environment is made of the first two; the last has the lowest versions

@@ -7,7 +7,7 @@ whole suite (`near`: against the tests without Spark and services). What was don
 not done again until the program changes. Then the test that caught a mutant before comes first. The tests of a mutant
 that lived run again when tests have changed.
 
-It runs on Python 3.12 or later: 3.11 itself crashes in some of the tests below coverage.py.
+It runs on Python 3.12 or later, which tells of lines at little cost (`sys.monitoring`).
 
 ``mutants.toml`` names mutants that are no faults, which are not drawn, and those that may live, each with its reason.
 """
@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
+import shutil
 import sys
 import time
 import tomllib
@@ -26,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.campaign.mutations import Mutation, draw
-from tests.campaign.scratch import ROOT, TREE, WORK, content, copy_tree, failed_tests, get_coverage, run_tests
+from tests.campaign.scratch import ROOT, TREE, WORK, content, copy_tree, failed_tests, run_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COVERAGE, PASSED, STATE = WORK / "coverage", WORK / "passed.json", WORK / "state.json"
+COVERED, TESTS, STATE = WORK / "covered", WORK / "covered.json", WORK / "state.json"
 #: What is mutated: what holds data or tells of it, but for connectors whose tests need a server.
 TARGETS = (
     *(f"_engine/{layer}/**/*.py" for layer in ("coordinator", "driver", "operators", "runtime", "state")),
@@ -39,13 +41,13 @@ TARGETS = (
     *(f"_connectors/{connector}/**/*.py" for connector in ("files", "hybrid", "lake")),
     *("_connectors/*.py", "_formats/**/*.py", "savepoint/*.py"),
 )
-#: Tests that run in this process, where coverage.py can see what they do; but for those of things far from the targets.
+#: Tests that run in this process, where their lines are seen; but for those of things far from the targets.
 NEAR = (
     *("-m", "not (spark or fault or browser or endurance or flink or s3 or kafka or postgres)"),
     *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/processes", "unit/test_imports.py")),
 )
-#: Those that coverage.py watches: it makes them some times slower, and what draws its cases runs every line.
-WATCHED = (*NEAR, *(f"--ignore=tests/{drawn}" for drawn in ("chaos", "property", "values", "hostile", "together")))
+#: Runs of many tests take two processes.
+TWO = ("-n", "2", "--dist", "loadfile")
 #: The bar: so many of 120.
 WANTED = 110 / 120
 #: The quickest tests of a line go first, together up to so many seconds.
@@ -118,33 +120,37 @@ class Pass:
 
     def _cover(self) -> None:
         """Learn which tests run which lines: of those that are not known yet."""
-        get_coverage()
-        import coverage
-
         known: dict[str, str] = self._state["files"]
         now = {str(path.relative_to(ROOT)): digest([path]) for path in ROOT.glob("tests/**/test_*.py")}
         new = [path for path, hashed in now.items() if known.get(path) != hashed]
-        if not known:
-            COVERAGE.unlink(missing_ok=True)
+        tests = self._read(TESTS) if known else []
         if new:
-            print(f"coverage of {len(new)} files of tests", flush=True)
-            before = json.loads(PASSED.read_text(encoding="utf-8")) if known else {}
-            include = ",".join(f"*/penstock/{target}" for target in TARGETS)
-            under = ("-m", "coverage", "run", "--append", f"--data-file={COVERAGE}", f"--include={include}")
-            options = ["-p", "tests.campaign.covering", *WATCHED]
-            run_tests(options, new if known else [], under=under, PENSTOCK_PASSED_TESTS=str(PASSED))
-            if not json.loads(PASSED.read_text(encoding="utf-8")):
+            print(f"the lines of {len(new)} files of tests", flush=True)
+            tests = [test for test in tests if test["name"].split("::")[0] not in new]
+            shutil.rmtree(COVERED, ignore_errors=True)
+            COVERED.mkdir()
+            environment = {"PENSTOCK_COVERED": str(COVERED), "PENSTOCK_COVERED_FILES": os.pathsep.join(self._paths)}
+            options = ["-p", "tests.campaign.covering", *TWO, *NEAR]
+            run_tests(options, new if known else [], **environment)
+            for path in COVERED.iterdir():
+                tests += self._read(path)
+            if not any(test["name"] for test in tests):
                 output = (WORK / "output").read_text(encoding="utf-8", errors="replace")
                 sys.exit(f"No test passes in the copy of the program, as it is:\n{output[-2_000:]}")
-            kept = {name: seconds for name, seconds in before.items() if name.split("::")[0] not in new}
-            PASSED.write_text(json.dumps(kept | json.loads(PASSED.read_text(encoding="utf-8"))), encoding="utf-8")
+            TESTS.write_text(json.dumps(tests), encoding="utf-8")
             self._state["files"] = now
             self._state["unsteady"] = sorted({*self._state["unsteady"], *failed_tests()})
             self._save()
-        data = coverage.CoverageData(str(COVERAGE))
-        data.read()
-        self._seconds = json.loads(PASSED.read_text(encoding="utf-8"))
-        self._lines = {path: data.contexts_by_lineno(str(TREE / path)) for path in self._paths}
+        self._seconds = {test["name"]: test["seconds"] for test in tests if test["name"]}
+        self._lines = {path: {} for path in self._paths}
+        for test in tests:
+            for path, lines in test["lines"].items():
+                for line in lines:
+                    self._lines[path].setdefault(line, []).append(test["name"])
+
+    @staticmethod
+    def _read(path: Path) -> list[dict[str, Any]]:
+        return json.loads(path.read_text(encoding="utf-8"))
 
     def _try(self, mutation: Mutation, stages: Iterator[Stage] | list[Stage], *, keep_alive: bool = True) -> None:
         """Run tests against a mutant until one catches it."""
@@ -167,12 +173,15 @@ class Pass:
             together += self._seconds[tests[quick]]
             quick += 1
         parts = [part for part in (tests[:quick], tests[quick:]) if part]
-        stages: list[Stage] = [([], part, 60 + 5 * sum(self._seconds[name] for name in part)) for part in parts]
+        stages: list[Stage] = [
+            ([*TWO] if part is not parts[0] else [], part, 60 + 5 * sum(self._seconds[name] for name in part))
+            for part in parts
+        ]
         longest_s = 60 + 5 * sum(self._seconds.values())
         without = [f"--deselect={name}" for name in self._state["unsteady"]]
         last: dict[str, list[Stage]] = {
-            "suite": [(without, [], 2 * longest_s)],
-            "near": [([*without, *NEAR], [], longest_s)],
+            "suite": [([*without, *TWO], [], 2 * longest_s)],
+            "near": [([*without, *TWO, *NEAR], [], longest_s)],
             "none": [],
         }
         return stages + last[self._survivors]
@@ -181,7 +190,7 @@ class Pass:
         """Return the tests of a mutant's line, the quickest first: for one that runs at import, those of its module."""
         lines = self._lines[mutation.path]
         of_line = lines.get(mutation.line) or lines.get(mutation.statement) or []
-        if of_line == [""]:
+        if set(of_line) == {""}:
             of_line = [name for names in lines.values() for name in names]
         steady = {name for name in of_line if name in self._seconds and name not in self._state["unsteady"]}
         return sorted(steady, key=lambda name: (self._seconds[name], name))

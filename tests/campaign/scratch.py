@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".campaign" / "mutants"
 TREE = WORK / "tree"
-#: Where coverage.py is: nothing but the mutants need it.
-PACKAGES = ROOT / ".campaign" / "packages"
 #: What a process may have, as a mutant may fill its memory for ever.
 MAX_BYTES = 6 << 30
 
@@ -34,15 +32,6 @@ def copy_tree() -> None:
             shutil.copytree(path, TREE / path.name, ignore=shutil.ignore_patterns("__pycache__"))
         elif path.is_file():
             shutil.copy2(path, TREE / path.name)
-
-
-def get_coverage() -> None:
-    """Install coverage.py beside the environment, once."""
-    if not PACKAGES.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-        lock = ROOT / "requirements/campaign.txt"
-        subprocess.run([*pip, "--target", str(PACKAGES), "--requirement", str(lock)], check=True)
-    sys.path.append(str(PACKAGES))
 
 
 @contextmanager
@@ -65,26 +54,23 @@ def _forget_compiled(path: Path) -> None:
         compiled.unlink()
 
 
-def run_tests(
-    options: list[str], tests: list[str], limit_s: float | None = None, *, under: tuple[str, ...] = (), **extra: str
-) -> str | None:
+def run_tests(options: list[str], tests: list[str], limit_s: float | None = None, **extra: str) -> str | None:
     """Run tests in the copy.
 
     Args:
         options: Of pytest.
         tests: Which; all when there are none.
         limit_s: After so many seconds they count as failed.
-        under: Options of Python before ``-m pytest``.
         **extra: Variables of the environment.
 
     Returns:
         What failed first, or None.
     """
     (WORK / "tests").write_text("\n".join(tests), encoding="utf-8")
-    command = [sys.executable, *under, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *options]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *options]
     command += [f"@{WORK / 'tests'}"] if tests else []
     environment = {key: value for key, value in os.environ.items() if key != "HYPOTHESIS_PROFILE"}
-    environment |= {"PYTHONPATH": f"{TREE / 'src'}{os.pathsep}{PACKAGES}", **extra}
+    environment |= {"PYTHONPATH": str(TREE / "src"), **extra}
     with (WORK / "output").open("w") as output:
         process = subprocess.Popen(
             command,

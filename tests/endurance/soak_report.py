@@ -7,7 +7,8 @@ through all looks would mostly show how processes warm up. Hence:
   age; of the heap, which is seen seldom, its least look. A line through these points shows what a restart does not
   cure: state, metadata, what is read at the start. The first quarter of the lives is left out.
 - *within a life*: the last life is not killed until the end. A line through the looks at each of its processes shows
-  what leaks there. It begins when the processes are as old as a quarter of the soak is long.
+  what leaks there. It begins when the processes are as old as a quarter of the soak is long. Of the heap the least of
+  each six looks counts: what an epoch holds makes single looks of one life differ by half.
 
 Of the driver and the workers that is their anonymous memory (see `program_notes`), and of the JVM what lives in its
 heap: its memory grows until garbage has once filled the heap that it may have, and says nothing about a leak.
@@ -47,6 +48,8 @@ MEMORY: Final[dict[str, Callable[[Look], float | None]]] = {
 #: With fewer lives, or a shorter last one, a slope is an accident.
 LEAST_LIVES: Final = 6
 LEAST_S: Final = 1_200
+#: The least of so many looks at the heap counts.
+HEAP_LOOKS: Final = 6
 
 
 def lives(looks: list[Look]) -> list[list[Look]]:
@@ -76,7 +79,9 @@ def within_a_life(looks: list[Look], what: str) -> float | None:
     warm = [look for look in last if look["age_s"] >= last[-1]["at_s"] / 4]
     if what != "heap":
         return growth_of_processes(warm, what)
-    return mb_per_hour([(look["at_s"], size) for look in warm if (size := live_heap(look)) is not None])
+    seen = [(look["at_s"], size) for look in warm if (size := live_heap(look)) is not None]
+    parts = [seen[start : start + HEAP_LOOKS] for start in range(0, len(seen) - HEAP_LOOKS + 1, HEAP_LOOKS)]
+    return mb_per_hour([min(part, key=lambda point: point[1]) for part in parts]) if len(parts) > 1 else None
 
 
 def times(looks: list[Look], name: str) -> float | None:

@@ -48,7 +48,7 @@ SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 OUT = Path(os.environ.get("PENSTOCK_SOAK_OUT", ROOT / ".campaign" / "soak"))
 LOOK_S = 10
 #: What lives in the JVM's heap is seen at each so many looks; it has to collect its garbage for that.
-HEAP_LOOKS = 12
+HEAP_LOOKS = 6
 #: The other tests have no server.
 REST = {"PENSTOCK_REST__ENABLED": "true"}
 #: Longest wait for a sign of life, and for the end of all processes of a job that was killed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,22 +15,24 @@ LIFE_S, LIVES, LAST_S, LOOK_S = 240, 10, 2_400, 10
 KIB = 1e6 / 1024
 
 
-def looks(*, leak: float = 0, over_lives: float = 0, heap: float = 0) -> list[Look]:
+def looks(*, leak: float = 0, over_lives: float = 0, heap: float = 0, held: float = 0) -> list[Look]:
     """Make the looks at a soak.
 
     Args:
         leak: The MB an hour that each worker leaks.
         over_lives: The MB an hour by which each life begins with a larger driver than the one before.
         heap: The MB an hour that more lives in the JVM's heap.
+        held: The MB that the epoch of a look may hold in it.
     """
     made: list[Look] = []
+    epochs = random.Random(1)
     starts = [(life, life * LIFE_S, LIFE_S) for life in range(LIVES)] + [(LIVES, LIVES * LIFE_S, LAST_S)]
     for life, start, length in starts:
         for age in range(LOOK_S, length + 1, LOOK_S):
             warm = min(age, 120) / 120
             jvm = {"kind": "JVM", "pid": life * 10 + 1, "anonymous_kib": (400 + age / 2) * KIB}
-            if age % 120 == 0:
-                jvm["live_kib"] = (60 + heap * age / 3600) * KIB
+            if age % 60 == 0:
+                jvm["live_kib"] = (60 + heap * age / 3600 + held * epochs.random() ** 2) * KIB
             driver = {
                 "kind": "driver",
                 "pid": life * 10,
@@ -83,6 +86,11 @@ def test_heap_counts_by_what_lives_in_it() -> None:
     found = growth(looks(heap=20))
     assert found.pop("heap, within a life") == pytest.approx(20, abs=0.1)
     assert found == pytest.approx(dict.fromkeys(found, 0), abs=0.1)
+
+
+def test_what_an_epoch_holds_of_the_heap_is_no_growth() -> None:
+    assert abs(growth(looks(held=40))["heap, within a life"] or 99) < 10
+    assert growth(looks(heap=60, held=40))["heap, within a life"] == pytest.approx(60, abs=20)
 
 
 def test_short_soak_has_no_slopes_and_a_drawing() -> None:
