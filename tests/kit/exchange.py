@@ -51,7 +51,6 @@ LEFT_OUT: Final = {
     "tests/spark/test_shipping.py": _NO_INTERVAL,
     "tests/spark/test_sorted_inputs.py": _BATCH,
     "tests/spark/test_values.py": _NO_INTERVAL,
-    "tests/spark/test_workers.py": "a fault that is known: functions of tasks that Spark ends are not closed",
 }
 
 

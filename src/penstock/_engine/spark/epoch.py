@@ -8,6 +8,7 @@ that this property names (`plan.dispatches`).
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 import socket
 import sys
@@ -27,7 +28,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import encode
-from penstock._engine.spark.pipelined import PipelinedPlan
+from penstock._engine.spark.pipelined import PipelinedPlan, row_by_row
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.retries import retries_of
 from penstock._engine.spark.session import has_stopped
@@ -313,7 +314,9 @@ class SparkEpochRunner:
         task = partial(_last_task, run_id, run, slots)
         with in_workers_of(self._spark, self._python_path):
             frame = self._spark.session.range(slots, numPartitions=slots).mapInArrow(task, ANSWERS)
-        return list(collect(frame))
+        is_pipelined = any(isinstance(prepared, PipelinedPlan) for prepared in self._plans.values())
+        with row_by_row(self._spark) if is_pipelined else contextlib.nullcontext():
+            return list(collect(frame))
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""

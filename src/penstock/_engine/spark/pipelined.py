@@ -6,6 +6,7 @@ layers of Spark SQL above it. So the settings that these layers would hand to th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
@@ -17,6 +18,7 @@ from penstock.errors import UnsuitableClusterError
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Generator
 
     from pyspark.sql import DataFrame
 
@@ -70,6 +72,23 @@ def check_session(spark: SparkHandle, levels: int) -> None:
         _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
 
 
+@contextlib.contextmanager
+def row_by_row(spark: SparkHandle) -> Generator[None]:
+    """Let the tasks of jobs in the block pass on each row at once, in Python workers of their own.
+
+    Spark gives a task a worker that has these settings, so the workers of pipelined epochs serve no other jobs.
+    """
+    context: Any = spark.session.sparkContext
+    before = {key: context.getLocalProperty(key) for key in _PROPERTIES}
+    try:
+        for key, value in _PROPERTIES.items():
+            context.setLocalProperty(key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            context.setLocalProperty(key, value)
+
+
 class PipelinedPlan:
     """The plan of an epoch with pipelined exchanges; each run is of a copy of it.
 
@@ -101,15 +120,8 @@ class PipelinedPlan:
 
     def _collect(self) -> list[str]:
         self._activate()
-        context: Any = self._spark.session.sparkContext
-        before = {key: context.getLocalProperty(key) for key in _PROPERTIES}
-        try:
-            for key, value in _PROPERTIES.items():
-                context.setLocalProperty(key, value)
+        with row_by_row(self._spark):
             return [row.getString(0) for row in self._plan.clone().executeCollectPublic()]
-        finally:
-            for key, value in before.items():
-                context.setLocalProperty(key, value)
 
     def _activate(self) -> None:
         """Make the session that of this thread: a plan notes whose it is when it is made."""
