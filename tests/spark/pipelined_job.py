@@ -2,6 +2,7 @@
 
 Its sink writes each number with the milliseconds since it was made, at once and into a file of its own. Once it has
 some it is asked for a savepoint, while another job takes one of its slots; the seconds until that is there are printed.
+Then it starts again with a function behind an exchange that fails, and the seconds until that is told are printed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import Sink, SinkWriter
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import JobExecutionError
 
 NUMBERS, PER_SECOND, INTERVAL_MS = 160, 20, 60_000
 
@@ -73,6 +75,10 @@ def take_a_slot() -> None:
     context.parallelize([2.0], 1).foreach(time.sleep)
 
 
+def fail(_: Any) -> None:
+    raise ValueError("on purpose")
+
+
 def main(place: Path) -> None:
     configuration = Configuration()
     for key, value in {
@@ -95,6 +101,17 @@ def main(place: Path) -> None:
     client.trigger_savepoint(str(place / "savepoints")).result()
     print(time.monotonic() - asked_s)  # noqa: T201 - for the test
     client.get_job_execution_result().result()
+
+    configuration.set_string("restart-strategy.type", "none")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    endless = DataGeneratorSource(made, None, RateLimiterStrategy.per_second(PER_SECOND))
+    numbers = env.from_source(endless, WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda each: each[0] % 7).map(fail).print()
+    begun_s = time.monotonic()
+    try:
+        env.execute("failing")
+    except JobExecutionError:
+        print(time.monotonic() - begun_s)  # noqa: T201 - for the test
 
 
 if __name__ == "__main__":

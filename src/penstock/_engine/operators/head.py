@@ -18,7 +18,7 @@ class EarlyEnd(Protocol):
     """Tells whether the driver lets the epoch end now."""
 
     def __call__(self, *, wants: bool) -> bool:
-        """Tell it; `wants` says whether the reader has asked its enumerator for something in this epoch."""
+        """Tell it; `wants` says whether something waits for the end: what a reader has asked for, or a failure."""
         ...
 
 

@@ -1,8 +1,8 @@
 """What the driver and the workers of a run tell each other while an epoch runs, on a connection for each worker.
 
-There are two messages: a reader wants something of the driver, such as a split; and an epoch ends early. Both are seals
-of a few bytes under a secret of the run, over a number that the receiver has made up for the connection. So nothing
-that comes from the network is decoded, and nothing that was sent to another one, or of another epoch, counts.
+There are two messages: something waits for the end of the epoch, such as a reader for a split; and an epoch ends early.
+Both are seals of a few bytes under a secret of the run, over a number that the receiver has made up for the connection.
+So nothing that comes from the network is decoded, and nothing sent to another one, or of another epoch, counts.
 """
 
 from __future__ import annotations

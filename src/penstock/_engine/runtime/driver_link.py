@@ -30,7 +30,7 @@ class DriverLink:
         self._socket: socket.socket | None = None
         self._failed_at: float | None = None
         self._pace = Pace(_LOOK_S)
-        #: The epoch; whether the driver was told that a reader wants something, and has said that it ends.
+        #: The epoch; whether the driver was told that something waits for its end, and has said that it ends.
         self._epoch, self._has_asked, self._is_over = "", False, False
         self.close()
 
@@ -54,9 +54,9 @@ class DriverLink:
         """Tell whether the epoch is to end now.
 
         Args:
-            wants: Whether a reader wants something of the driver, which is told once in an epoch.
+            wants: Whether something waits for the end of the epoch, which is told once.
         """
-        if not self._is_over and self._socket is not None and self._pace.is_due():
+        if not self._is_over and self._socket is not None and (self._pace.is_due() or (wants and not self._has_asked)):
             try:
                 self._look(self._socket, wants=wants)
             except BlockingIOError:
