@@ -22,10 +22,20 @@ SECONDS = 6600
 
 def test_unit_tests_pass_with_the_lowest_versions(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
-    uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "--quiet", "--python", interpreters()[VERSIONS[0]], environment], check=True)
+    subprocess.run([interpreters()[VERSIONS[0]], "-m", "venv", environment], check=True)  # with pip, as users have it
     python = environment / "bin" / "python"
-    install = [*uv, "pip", "install", "--quiet", "--python", python, "--no-deps", "--no-build-isolation"]
+    install = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     for lock in ("build", "dev", "lowest"):  # what tests need, and then what users have in its place
         subprocess.run([*install, "--require-hashes", "-r", REQUIREMENTS / f"{lock}.txt"], check=True)
     subprocess.run([*install, ROOT], check=True)
