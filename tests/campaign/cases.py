@@ -414,7 +414,7 @@ def cases(seed: int) -> list[Case]:
     )
     lowest = Case(
         "lowest",
-        "the unit tests with the lowest version of each dependency that users may have",
+        "the tests of units and connectors with the lowest version of each dependency that users may have",
         [*pytest, "tests/release/test_lowest.py"],
         {"PENSTOCK_TEST_LOWEST": "1"},
         INSTALLED_LIMIT_S,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.delta import DeltaSink
 from penstock.errors import (
     LakeTableError,
-    MissingExtraError,
     RecordFieldError,
     RecordValueError,
     UnsupportedTableError,
@@ -101,12 +99,6 @@ def test_a_folder_that_cannot_be_made_is_named_with_what_to_look_at(tmp_path: Pa
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(LakeTableError, match=f"Making the folder of the Delta table {place} failed: .*is a folder"):
             DeltaSink(str(place), SCHEMA).create_writer(TestWriterContext())
-
-
-def test_without_deltalake_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(MissingExtraError, match=r"Install penstock\[delta\]"):
-        DeltaSink("/data", SCHEMA)
 
 
 def test_records_that_do_not_fit_are_told_what_a_table_allows(tmp_path: Path) -> None:

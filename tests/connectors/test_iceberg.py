@@ -26,7 +26,6 @@ from penstock.datastream.connectors.iceberg import IcebergSink
 from penstock.errors import (
     LakeTableError,
     LostCommittableError,
-    MissingExtraError,
     RecordFieldError,
     RecordValueError,
     UnsupportedTableError,
@@ -321,12 +320,6 @@ def test_the_keys_of_the_job_reach_the_library_below_those_of_the_catalog() -> N
         "s3.secret-access-key": "b",
         "s3.force-virtual-addressing": "false",
     }
-
-
-def test_without_pyiceberg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyiceberg", None)
-    with pytest.raises(MissingExtraError, match=r"Install penstock\[iceberg\]"):
-        IcebergSink(NAME, {})
 
 
 def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The unit tests with the lowest versions that users may have of each dependency: requirements/lowest.txt."""
+"""The tests of units and connectors with the lowest versions that users may have: requirements/lowest.txt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUIREMENTS = ROOT / "requirements"
 SECONDS = 6600
 
 
-def test_unit_tests_pass_with_the_lowest_versions(tmp_path: Path) -> None:
+def test_units_and_connectors_pass_with_the_lowest_versions(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([interpreters()[VERSIONS[0]], "-m", "venv", environment], check=True)  # with pip, as users have it
     python = environment / "bin" / "python"
@@ -41,7 +41,7 @@ def test_unit_tests_pass_with_the_lowest_versions(tmp_path: Path) -> None:
     subprocess.run([*install, ROOT], check=True)
 
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/unit"],
+        [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/unit", "tests/connectors"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": f"{python.parent}:{os.environ['PATH']}"},
         capture_output=True,

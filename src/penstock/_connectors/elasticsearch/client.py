@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from penstock.common.libraries import library_of
 from penstock.common.redaction import shown_text
 from penstock.errors import ElasticsearchConnectorError
 
@@ -111,7 +112,7 @@ class ElasticsearchClient:
             raise UnsureError(f"{self.address} answers with what is no answer to a search ({_said(found)})") from None
 
     def _asked(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
-        import httpx
+        httpx = library_of("elasticsearch")
 
         self._client = client = self._client or self._connected()
         kind = {} if path is _PATH else {"Content-Type": "application/json"}
@@ -131,7 +132,7 @@ class ElasticsearchClient:
         return answer
 
     def _connected(self) -> httpx.Client:
-        import httpx
+        httpx = library_of("elasticsearch")
 
         options = self._options
         headers = {"Content-Type": "application/x-ndjson"}

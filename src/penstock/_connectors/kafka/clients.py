@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._connectors.kafka.properties import for_consumer, for_either, for_producer, require_servers
+from penstock.common.libraries import library_of
 from penstock.common.redaction import hiding, shown_text
-from penstock.errors import KafkaConnectorError, KafkaPropertyError, KafkaTopicError, MissingExtraError
+from penstock.errors import KafkaConnectorError, KafkaPropertyError, KafkaTopicError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,20 +34,16 @@ def library() -> Any:
     """Return the module ``confluent_kafka``.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: It is not installed, or too old.
     """
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise MissingExtraError("Kafka", "kafka", str(error)) from error
-    return confluent_kafka
+    return library_of("kafka")
 
 
 def admin_library() -> Any:
     """Return the module ``confluent_kafka.admin``.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: It is not installed, or too old.
     """
     library()
     from confluent_kafka import admin

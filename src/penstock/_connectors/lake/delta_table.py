@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._connectors.lake.stores import refused_by_the_store, s3_of, types_in
-from penstock.errors import LakeTableError, MissingExtraError, UnsupportedTableError
+from penstock.common.libraries import library_of
+from penstock.errors import LakeTableError, UnsupportedTableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +35,9 @@ def deltalake() -> Any:
     """Return the library.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: It is not installed, or too old.
     """
-    try:
-        import deltalake
-    except ImportError as error:
-        raise MissingExtraError("Delta Lake", "delta", str(error)) from None
-    return cast("Any", deltalake)
+    return library_of("delta")
 
 
 def delta_options(uri: str, given: Mapping[str, str]) -> dict[str, str]:

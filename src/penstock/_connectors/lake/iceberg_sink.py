@@ -17,13 +17,13 @@ from penstock._connectors.lake.iceberg_schema import check_columns, check_transf
 from penstock._connectors.lake.iceberg_table import (
     Tables,
     catalog_options,
-    check_library,
     given_options,
     local_warehouse,
 )
 from penstock._connectors.lake.stores import refused_by_the_store, rows_of_file
 from penstock._formats.record_tables import NO_COLUMN, RecordTables, checked_schema
 from penstock._shelf import show
+from penstock.common.libraries import library_of
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
     """
 
     def __init__(self, identifier: str, catalog: Mapping[str, str], schema: pa.Schema | None = None) -> None:
-        check_library()
+        library_of("iceberg")
         self._identifier, self._catalog = identifier, given_options(catalog)
         self._schema = checked_schema(schema)
         if self._schema is not None:

@@ -25,7 +25,6 @@ from penstock._connectors.lake.iceberg_scan import (
 from penstock._connectors.lake.iceberg_table import (
     Tables,
     catalog_options,
-    check_library,
     given_options,
     local_warehouse,
 )
@@ -39,6 +38,7 @@ from penstock._connectors.lake.scans import (
     pack,
 )
 from penstock._shelf import show
+from penstock.common.libraries import library_of
 from penstock.errors import ExpiredSnapshotError, LakeTableError, UnsupportedTableError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class IcebergSource(Source[Any, ScanSplit, IcebergCheckpoint]):
         start: Start = "table",
         skip_changes: bool = False,
     ) -> None:
-        check_library()
+        library_of("iceberg")
         if follow is not None and snapshot_id is not None:
             msg = "snapshot_id is for a bounded source; a source that follows takes start=snapshot_id."
             raise ValueError(msg)

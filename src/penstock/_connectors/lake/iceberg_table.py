@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -11,19 +10,7 @@ from penstock._files.job_options import store_options
 from penstock._files.s3 import is_s3_setting
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
-from penstock.errors import LakeTableError, MissingExtraError
-
-
-def check_library() -> None:
-    """Check that pyiceberg is installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
-    try:
-        import_module("pyiceberg")
-    except ImportError as error:
-        raise MissingExtraError("Iceberg", "iceberg", str(error)) from None
+from penstock.errors import LakeTableError
 
 
 def given_options(catalog: Any) -> dict[str, str]:

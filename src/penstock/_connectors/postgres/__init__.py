@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.errors import MissingExtraError
+from penstock.common.libraries import library_of
 
-try:
-    import psycopg as _psycopg
-except ImportError as _error:
-    raise MissingExtraError("PostgreSQL", "postgres", str(_error)) from _error
-
-del _psycopg
+library_of("postgres")
