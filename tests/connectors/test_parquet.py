@@ -276,7 +276,11 @@ def test_a_field_that_comes_after_the_columns_stand_is_told(monkeypatch: pytest.
 
 
 STRUCTS = pa.schema(
-    [("s", pa.struct([("a", pa.int64())])), ("l", pa.list_(pa.struct([("a", pa.int64())]))), ("n", pa.int64())]
+    [
+        ("s", pa.struct([("a", pa.int64()), ("t", pa.struct([("a", pa.int64())]))])),
+        ("l", pa.list_(pa.struct([("a", pa.int64())]))),
+        ("n", pa.int64()),
+    ]
 )
 
 
@@ -287,6 +291,7 @@ STRUCTS = pa.schema(
         (Row(s=None, l=None, n=1, typo=2), "typo"),
         ({"s": {"a": 1, "b": 2}}, "s.b"),
         ({"s": Row(a=1, b=2)}, "s.b"),
+        ({"s": {"t": {"b": 2}}}, "s.t.b"),
         ({"l": [{"a": 1}, {"b": 2}]}, "l.b"),
     ],
 )

@@ -168,7 +168,8 @@ def test_a_collected_record_that_the_program_cannot_unpickle_is_an_error_that_na
     records = CloseableIterator(
         JobHandle(driven.driver).results(uid_of(driven.driver)), JobHandle(driven.driver).client
     )
-    with records, pytest.raises(UnreadableOutputError, match=f"'out'.* unpickled here: {error.__name__}: mine"):
+    named = f"'out' .uid '{uid_of(driven.driver)}'"
+    with records, pytest.raises(UnreadableOutputError, match=f"{named}.* unpickled here: {error.__name__}: mine"):
         next(records)
     assert list(records) == []
     driven.driver.result.exception(timeout=10)

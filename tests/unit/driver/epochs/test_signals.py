@@ -253,3 +253,13 @@ def test_closing_leaves_nothing_open(driver: EpochSignals, link: DriverLink) -> 
     assert soon(lambda: driver._listener.fileno() < 0)
     assert all(worker.connection.fileno() < 0 for worker in workers)
     assert soon(lambda: not link.ends(wants=False) and link._socket is None)
+
+
+def test_the_driver_sleeps_where_nothing_is_wanted_any_more(driver: EpochSignals, link: DriverLink) -> None:
+    begin(driver, link, "1")
+    connected(driver, link)
+    driver.want()
+    assert soon(lambda: link.ends(wants=False))
+    before_s = time.process_time()
+    time.sleep(WHILE_S)
+    assert time.process_time() - before_s < WHILE_S / 2
