@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.spark]
 KEYS, ROUNDS = 20_000, 2
 
 
-@pytest.mark.both_exchanges
 def test_every_count_is_exact_with_a_megabyte_for_twenty_thousand_keys(spark: SparkHandle, tmp_path: Path) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         Configuration.from_dict(

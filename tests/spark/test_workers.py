@@ -76,6 +76,7 @@ for notes in (failed, cancelled):
 """
 
 
+@pytest.mark.both_exchanges
 @pytest.mark.behaviour(40, 45)
 def test_functions_of_a_job_that_failed_or_was_cancelled_are_closed_before_its_result_is_there(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "notes")]
