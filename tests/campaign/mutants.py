@@ -46,7 +46,7 @@ NEAR = (
     *("-m", "not (spark or fault or browser or endurance or flink or s3 or kafka or postgres)"),
     *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/processes", "unit/test_imports.py")),
 )
-#: Runs of many tests take two processes.
+#: Runs to the end take two processes; one that a failure ends takes one, as two go on for a while.
 TWO = ("-n", "2", "--dist", "loadfile")
 #: The bar: so many of 120.
 WANTED = 110 / 120
@@ -173,15 +173,12 @@ class Pass:
             together += self._seconds[tests[quick]]
             quick += 1
         parts = [part for part in (tests[:quick], tests[quick:]) if part]
-        stages: list[Stage] = [
-            ([*TWO] if part is not parts[0] else [], part, 60 + 5 * sum(self._seconds[name] for name in part))
-            for part in parts
-        ]
+        stages: list[Stage] = [([], part, 60 + 5 * sum(self._seconds[name] for name in part)) for part in parts]
         longest_s = 60 + 5 * sum(self._seconds.values())
         without = [f"--deselect={name}" for name in self._state["unsteady"]]
         last: dict[str, list[Stage]] = {
-            "suite": [([*without, *TWO], [], 2 * longest_s)],
-            "near": [([*without, *TWO, *NEAR], [], longest_s)],
+            "suite": [(without, [], 2 * longest_s)],
+            "near": [([*without, *NEAR], [], longest_s)],
             "none": [],
         }
         return stages + last[self._survivors]
