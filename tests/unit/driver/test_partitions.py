@@ -410,6 +410,21 @@ def test_sort_partition_batches_by_several_columns_with_directions_of_their_own(
         collected(by_list)
 
 
+def encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.set_column(1, "b", batch.column(1).dictionary_encode())
+
+
+@pytest.mark.behaviour(136)
+@pytest.mark.parametrize("settings", [SMALL, {}], ids=["spilled", "in memory"])
+def test_columns_with_dictionaries_are_sorted_by_their_values(settings: dict[str, str]) -> None:
+    records = [{"a": number % 5, "b": f"{number * 37 % 11:02}", "n": number} for number in range(3000)]
+    batches = environment(1, **settings).from_collection(records).map_batches(encoded)
+    found = collected(batches.full_window_partition().sort_partition_batches([("b", DESCENDING), "a"]))
+    assert found == sorted(sorted(records, key=lambda r: r["a"]), key=lambda r: r["b"], reverse=True)
+    found = collected(batches.full_window_partition().sort_partition_batches("b"))
+    assert found == sorted(records, key=lambda r: r["b"])
+
+
 @pytest.mark.behaviour(136)
 def test_columns_of_keys_are_sorted_within_each_key() -> None:
     records = [{"k": number % 3, "x": number * 7 % 50, "n": number} for number in range(600)]
