@@ -49,7 +49,7 @@ MEMORY: Final[dict[str, Callable[[Look], float | None]]] = {
 LEAST_LIVES: Final = 6
 LEAST_S: Final = 1_200
 #: The least of so many looks at the heap counts.
-HEAP_LOOKS: Final = 6
+LEAST_OF: Final = 6
 
 
 def lives(looks: list[Look]) -> list[list[Look]]:
@@ -80,7 +80,7 @@ def within_a_life(looks: list[Look], what: str) -> float | None:
     if what != "heap":
         return growth_of_processes(warm, what)
     seen = [(look["at_s"], size) for look in warm if (size := live_heap(look)) is not None]
-    parts = [seen[start : start + HEAP_LOOKS] for start in range(0, len(seen) - HEAP_LOOKS + 1, HEAP_LOOKS)]
+    parts = [seen[start : start + LEAST_OF] for start in range(0, len(seen) - LEAST_OF + 1, LEAST_OF)]
     return mb_per_hour([min(part, key=lambda point: point[1]) for part in parts]) if len(parts) > 1 else None
 
 

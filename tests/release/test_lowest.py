@@ -24,18 +24,8 @@ def test_units_and_connectors_pass_with_the_lowest_versions(tmp_path: Path) -> N
     environment = tmp_path / "environment"
     subprocess.run([interpreters()[VERSIONS[0]], "-m", "venv", environment], check=True)  # with pip, as users have it
     python = environment / "bin" / "python"
-    install = [
-        sys.executable,
-        "-m",
-        "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        python,
-        "--no-deps",
-        "--no-build-isolation",
-    ]
+    uv = [sys.executable, "-m", "uv", "pip"]
+    install = [*uv, "install", "--quiet", "--python", python, "--no-deps", "--no-build-isolation"]
     for lock in ("build", "dev", "lowest"):  # what tests need, and then what users have in its place
         subprocess.run([*install, "--require-hashes", "-r", REQUIREMENTS / f"{lock}.txt"], check=True)
     subprocess.run([*install, ROOT], check=True)

@@ -33,10 +33,16 @@ def library_of(extra: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(connector, extra, str(error)) from error
     found = str(library.__version__)
-    if _numbers(found) < _numbers(since):
+    if major_and_minor(found) < major_and_minor(since):
         raise MissingExtraError(connector, extra, f"{module} {found} is installed, and {since} or later is needed")
     return library
 
 
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)[:2]]
+def major_and_minor(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version, by which versions are compared.
+
+    Example:
+        >>> major_and_minor("2.13.0rc1") < major_and_minor("2.14")
+        True
+    """
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))

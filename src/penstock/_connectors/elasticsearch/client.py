@@ -112,9 +112,9 @@ class ElasticsearchClient:
             raise UnsureError(f"{self.address} answers with what is no answer to a search ({_said(found)})") from None
 
     def _asked(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
-        httpx = library_of("elasticsearch")
-
         self._client = client = self._client or self._connected()
+        import httpx
+
         kind = {} if path is _PATH else {"Content-Type": "application/json"}
         try:
             answer = client.request(method, f"{self.address}{self._options.prefix}{path}", content=body, headers=kind)

@@ -211,17 +211,16 @@ class LevelTask:
         """Void the epoch: drop unsent rows, and send the failure to the driver, which gets it when the epoch ends."""
         failure = failure_of(error, self._at)
         self._failed = True
-        if self._dispatch.level == 0:
-            self._cache.early_end(self._task)(wants=True)
         self._rows.keep_driver_rows()
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
 
     def _pass_failure_on(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         """Pass on the driver's rows of a failed epoch, and notify the next level.
 
-        In a pipelined epoch the levels above may still read: they need not go on.
+        Sources may still read, beside this task or, in a pipelined epoch, above it: they need not go on.
         """
-        ends = self._cache.early_end(self._task) if self._flow is not None else never
+        ends = self._cache.early_end(self._task) if self._dispatch.level == 0 or self._flow is not None else never
+        ends(wants=True)
         for row in rows:
             ends(wants=True)
             if row.target == DRIVER:

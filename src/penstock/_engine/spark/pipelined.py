@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.spark.session import PIPELINED_CONF
+from penstock.common.libraries import major_and_minor
 from penstock.common.task_options import EXCHANGE
 from penstock.errors import UnsuitableClusterError
 
@@ -30,7 +30,7 @@ _NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 _SLOTS_S: Final = 60.0
 _AGAIN_S: Final = 0.5
 #: The first version of Spark that has a pipelined shuffle.
-_SINCE: Final = (4, 3)
+_SINCE: Final = "4.3"
 #: Spark would take executors away, or run tasks twice.
 _REFUSED: Final = ("spark.dynamicAllocation.enabled", "spark.speculation")
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.ShuffleExchangeExec"
@@ -56,8 +56,8 @@ def check_session(spark: SparkHandle, levels: int) -> None:
     context = spark.session.sparkContext
     version, get = context.version, context.getConf().get
     problems: list[str] = []
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _SINCE:
-        problems.append(f"Spark {version} has no pipelined shuffle, which came with {'.'.join(map(str, _SINCE))}")
+    if major_and_minor(version) < major_and_minor(_SINCE):
+        problems.append(f"Spark {version} has no pipelined shuffle, which came with {_SINCE}")
     if spark.slots < levels:
         problems.append(
             f"the {levels} levels of the job run at the same time, each in a slot of its own, and there are "

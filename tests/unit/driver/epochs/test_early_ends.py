@@ -16,7 +16,7 @@ from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.job_status import JobStatus
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream import FilterFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import (
     Boundedness,
     InputStatus,
@@ -27,7 +27,7 @@ from penstock.datastream.connectors.base import (
     SplitEnumerator,
 )
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, JobExecutionError
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
@@ -150,13 +150,32 @@ def long_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BudgetPlanner, "budget", lambda self, vertex: ReadBudget(0, 0, EPOCH_S * 1_000))
 
 
-def started(place: Path, source: Any, exchange: str, **others: str) -> JobDriver:
+def nothing(_: Any) -> bool:
+    return False
+
+
+class FailsOnce(FilterFunction):
+    """Fails in the first of its subtasks, at a record behind the first ones."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.is_first, self.seen = runtime_context.get_index_of_this_subtask() == 0, 0
+
+    def filter(self, value: Any) -> bool:
+        self.seen += 1
+        if self.is_first and self.seen > ASKED:
+            raise ValueError("on purpose")
+        return False
+
+
+def started(
+    place: Path, source: Any, exchange: str, keeps: Any = nothing, parallelism: int = 1, **others: str
+) -> JobDriver:
     configuration = configured(
         checkpoints=str(place / "checkpoints"), interval=f"{EPOCH_S} s", **EXCHANGES[exchange], **others
     )
-    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "asking").uid("asking")
-    numbers.filter(lambda number: number is None).print()
+    numbers.filter(keeps).print()
     world = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state", host="127.0.0.1", bind="127.0.0.1")
     driver, loop = assemble(
         build_job_graph(env._stream_graph("asking")), Configuration(env._configuration), None, world
@@ -198,6 +217,12 @@ def test_a_pause_between_checkpoints_is_kept_unless_a_request_comes(tmp_path: Pa
 def test_an_interval_that_is_longer_than_the_timeout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="shorter than execution"):
         started(tmp_path, Asking("nothing"), "pipelined", timeout=f"{EPOCH_S} s")
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_failure_is_told_although_other_sources_read_on(tmp_path: Path, exchange: str) -> None:
+    driver = started(tmp_path, Asking("nothing"), exchange, FailsOnce(), 2, restart="none")
+    assert isinstance(driver.result.exception(SOON_S), JobExecutionError)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

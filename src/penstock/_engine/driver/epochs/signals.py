@@ -56,7 +56,7 @@ class EpochSignals:
         self._lock = threading.Lock()
         self._workers: set[_Worker] = set()
         self._strangers: list[_Worker] = []
-        #: The running epoch, "" between two. Whether workers were told that it ends, and whether somebody wants that.
+        #: The running epoch, "" if none runs; whether workers know that it ends; whether something waits for its end.
         self._epoch, self._ended, self._wanted = "", False, False
         #: When it may end for what is wanted.
         self._due_s = 0.0
@@ -136,7 +136,7 @@ class EpochSignals:
             own.close()
 
     def _end_if_due(self) -> float | None:
-        """End the epoch if somebody wants that and it has lasted long enough.
+        """End the epoch if something waits for its end and it has lasted long enough.
 
         Returns:
             The seconds until it has; None if there is nothing to wait for.
