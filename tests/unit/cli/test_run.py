@@ -200,6 +200,12 @@ signal.sigwait([signal.SIGTERM])
 """
 
 
+def test_a_supervised_program_gets_its_own_words(penstock: Command) -> None:
+    path = program("import sys\nopen('words', 'w').write(repr(sys.argv[1:]))")
+    assert penstock("run", "--supervise", str(path), "-x", "y").code == 0
+    assert Path("words").read_text() == "['-x', 'y']"
+
+
 @pytest.mark.parametrize("supervised", [False, True])
 def test_detached_program_goes_on_and_its_job_is_printed(home: Path, *, supervised: bool) -> None:
     options = ("--supervise",) if supervised else ()

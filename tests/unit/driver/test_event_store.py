@@ -398,7 +398,7 @@ def test_a_source_without_snapshots_starts_as_a_whole_unless_all_of_it_has_finis
 
 @pytest.mark.behaviour(152)
 def test_a_job_whose_events_cannot_be_replayed_starts_fresh_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run(tmp_path, kill_after=30)
     CALLS.clear()
@@ -426,3 +426,5 @@ def test_a_job_whose_events_cannot_be_replayed_starts_fresh_and_says_so(
     shown = [status.name for status in statuses]
     assert shown[shown.index("RECONCILING") :][:2] == ["RECONCILING", "RESTARTING"]
     assert "The recovery of the job failed, and it starts fresh: KeyError" in driver.failures[0].reason
+    assert "The job starts fresh" in caplog.text
+    caplog.clear()  # the warning has an error with frames

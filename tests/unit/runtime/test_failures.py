@@ -279,6 +279,7 @@ def test_a_module_that_is_missing_in_a_task_names_the_operator(
     outcome = job.try_epoch()
     assert [failure.operator for failure in outcome.failures] == ["needs module"]
     assert "ModuleNotFoundError" in outcome.failures[0].error
+    assert outcome.failures[0].record is None
 
 
 def assert_nothing_is_cached(runner: InProcessEpochRunner) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, resumed
 
+from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
@@ -282,3 +284,22 @@ def test_timeout_of_a_stop_that_was_given_up_cancels_nothing(name: str, tmp_path
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
     assert len(asked.epochs) > 6
+
+
+@STOPS
+def test_stop_that_may_be_stored_already_is_not_given_up_by_its_timeout(
+    name: str, tmp_path: Path, stop: StopMode
+) -> None:
+    asked = Asked(name, tmp_path)
+    put, times = asked.loop._handlers[do.PutChainEntry], count()
+
+    def without_answer(instruction: Any) -> Any:
+        answer = put(instruction)
+        is_stop = instruction.entry.kind is ChainEntryKind.CHECKPOINT and instruction.entry.savepoint is not None
+        return ev.ChainEntryUncertain(OSError("no answer")) if is_stop and next(times) < 2 else answer
+
+    asked.loop._handlers[do.PutChainEntry] = without_answer
+    asked.timeout_ms = 400  # it is over in one of the two pauses
+    asked.run({3: [stop]})
+    assert next(times) == 3
+    assert Path(asked.path).exists()

@@ -26,6 +26,7 @@ from penstock._engine.rest.job_progress import job_progress
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.pending import _contents, pending_committables
 from penstock._engine.storage.opening import open_storage
+from penstock.common.interrupts import _Noted
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.base import Sink
 from penstock.errors import (
@@ -153,6 +154,24 @@ def test_the_error_names_sink_committable_its_first_record_the_targets_words_and
     ):
         assert part in str(error)
     assert isinstance(error.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_a_committer_that_cannot_describe_hides_no_error_of_a_commit_and_no_interrupt(
+    name: str, monkeypatch: pytest.MonkeyPatch, *, is_typed: bool
+) -> None:
+    def interrupted(self: PoisonCommitter, committable: Any) -> str:
+        monkeypatch.setattr(_Noted, "came", is_typed)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PoisonCommitter, "describe", interrupted)
+    if is_typed:
+        with pytest.raises(KeyboardInterrupt):
+            run(name, PoisonSink(name))
+    else:
+        error = str(run(name, PoisonSink(name)).result.exception())
+        assert "new row violates check constraint" in error
+        assert "its committer tells nothing (KeyboardInterrupt())" in error
 
 
 def test_an_error_that_names_no_committable_is_about_all_of_its_checkpoint(name: str) -> None:
