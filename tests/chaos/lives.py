@@ -276,11 +276,11 @@ class Life:
     def may_leave(self) -> bool:
         """Whether a driver could not clean up: `penstock clean` has to find what is left.
 
-        One that was replaced may write files of state until it knows.
+        One that was replaced may write files of state until it knows. A start with NO_CLAIM touches nothing of earlier
+        runs, not even what a failed attempt at their last epoch has staged.
         """
-        return (
-            self.leaves_run or self.was_killed_last or "second driver" in self.met or self.weather.has_refused_deletions
-        )
+        not_its_own = {"second driver", "start with NO_CLAIM"} & self.met
+        return self.leaves_run or self.was_killed_last or bool(not_its_own) or self.weather.has_refused_deletions
 
     def judge(self, run: Run, told: Told) -> None:
         """Look whether an error is one that the chapter accounts for."""
