@@ -66,6 +66,8 @@ SOAK_S = 7_200
 CASE_LIMIT_S = 1800
 SAMPLED_LIMIT_S = 2 * 3600
 SOAK_LIMIT_S = 3 * 3600
+#: The series of Spark before the newest.
+EARLIER_SPARKS = ("4.1", "4.2")
 #: Environments are made, of a gigabyte each.
 INSTALLED_LIMIT_S = 2 * 3600
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
@@ -419,6 +421,16 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_TEST_LOWEST": "1"},
         INSTALLED_LIMIT_S,
     )
+    sparks = [
+        Case(
+            f"spark-{series}",
+            f"the tests of Spark and of faults on Spark {series}, in an environment of its own",
+            [*pytest, "tests/release/test_sparks.py"],
+            {"PENSTOCK_TEST_SPARK": series},
+            INSTALLED_LIMIT_S,
+        )
+        for series in EARLIER_SPARKS
+    ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     sampled = Case(
         "sampled",
@@ -482,5 +494,6 @@ def cases(seed: int) -> list[Case]:
         mutants,
         installed,
         lowest,
+        *sparks,
         *pythons,
     ]

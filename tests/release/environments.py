@@ -1,0 +1,49 @@
+"""Environments of their own, in which tests run with other versions than those of the suite."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.release.pythons import VERSIONS, interpreters
+
+ROOT = Path(__file__).parents[2]
+REQUIREMENTS = ROOT / "requirements"
+
+
+def make_environment(place: Path, locks: tuple[str, ...], *packages: str) -> Path:
+    """Make an environment with pip, as users have it, and with Penstock; return its Python.
+
+    Args:
+        place: Its directory.
+        locks: The names of locks; a later one replaces what an earlier one has brought.
+        packages: Further ones in their place.
+    """
+    subprocess.run([interpreters()[VERSIONS[0]], "-m", "venv", place], check=True)
+    python = place / "bin" / "python"
+    uv = [sys.executable, "-m", "uv", "pip"]
+    install = [*uv, "install", "--quiet", "--python", python, "--no-deps", "--no-build-isolation"]
+    for lock in locks:
+        subprocess.run([*install, "--require-hashes", "-r", REQUIREMENTS / f"{lock}.txt"], check=True)
+    subprocess.run([*install, *packages, ROOT], check=True)
+    return python
+
+
+def run_tests(python: Path, folders: list[str], *, at_least: int, seconds: int) -> None:
+    """Run the tests of these folders there; fail where one does, or where fewer than so many have passed."""
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *folders],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": f"{python.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= at_least
