@@ -104,6 +104,25 @@ def test_what_a_void_epoch_wrote_is_gone(checkpoints: Checkpoints, directory: Pa
     assert layers(directory) == []
 
 
+@pytest.mark.parametrize("memory", [MEMORY, 100 * MEMORY])
+def test_what_an_attempt_changed_that_failed_on_its_way_is_in_no_later_checkpoint(
+    checkpoints: Checkpoints, directory: Path, memory: int
+) -> None:
+    store = checkpoints.keyed_store(directory, memory)
+    store.catch_up(checkpoints.lineage)
+    count_up(store, range(1_000))
+    checkpoints.end_epoch(store)
+    store.catch_up(checkpoints.lineage)
+    count_up(store, range(500, 2_000))
+    store.catch_up(checkpoints.lineage)
+    count_up(store, range(900, 1_100))
+    checkpoints.end_epoch(store)
+    other = checkpoints.memory_store()
+    other.catch_up(checkpoints.lineage)
+    assert contents(other) == {(number, ()): 1 + (900 <= number < 1_000) for number in range(1_100)}
+    assert len(other.timers("event")) == 1_100
+
+
 def test_layer_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(
     checkpoints: Checkpoints, directory: Path
 ) -> None:
