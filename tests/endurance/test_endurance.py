@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -34,10 +35,13 @@ def run(program: str, *arguments: object) -> tuple[list[dict[str, Any]], str]:
 
 
 def assert_flat(looks: list[dict[str, int]], name: str, slack: int) -> None:
-    """Compare the last third of the looks at a running job with the second fifth, when all has warmed up."""
+    """Compare the last third of the looks at a running job with the second fifth, when all has warmed up.
+
+    A single look may meet connections or files of an epoch that are there for a moment.
+    """
     values = [each[name] for each in looks]
     early, late = values[len(values) // 5 : 2 * len(values) // 5], values[-(len(values) // 3) :]
-    assert max(late) <= max(early) + slack, f"{name} grew: {values}"
+    assert median(late) <= max(early) + slack, f"{name} grew: {values}"
 
 
 def test_two_thousand_epochs_leave_nothing_behind(tmp_path: Path) -> None:
