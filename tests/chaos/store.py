@@ -74,7 +74,8 @@ class Weather:
             return self._noted(call, paths, work())
         self._left[kind] -= 1
         self.met.add(kind)
-        self.has_refused_deletions |= kind == "store away" and call in {"delete", "names", "files"}
+        is_error = kind in {"store away", "lost answer"}  # behind which nothing further is deleted
+        self.has_refused_deletions |= is_error and call in {"delete", "names", "files"}
         return self._troubled(kind, storage, call, paths, work)
 
     def _is_second_state_file(self, path: str) -> bool:
