@@ -72,10 +72,10 @@ class UnsuitableClusterError(SparkSetupError):
     def __str__(self) -> str:
         found = "; ".join(f"({number}) {problem}" for number, problem in enumerate(self.problems, 1))
         problems = found if len(self.problems) > 1 else "".join(self.problems)
-        return (
-            f"The job does not begin on {self.master}: {problems}. Correct this and start it again; `penstock doctor "
-            "--master` looks at a cluster without a job."
-        )
+        text = f"The job does not begin on {self.master}: {problems}. Correct this and start it again"
+        if self.master.startswith("local"):
+            return f"{text}."
+        return f"{text}; `penstock doctor --master` looks at a cluster without a job."
 
 
 @declared

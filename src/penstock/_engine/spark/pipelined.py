@@ -60,8 +60,9 @@ def check_session(spark: SparkHandle, levels: int) -> None:
         problems.append(f"Spark {version} has no pipelined shuffle, which came with {_SINCE}")
     if spark.slots < levels:
         problems.append(
-            f"the {levels} levels of the job run at the same time, each in a slot of its own, and there are "
-            f"{spark.slots}; give it more cores, or chain operators that need no exchange between them"
+            f"the {levels} levels of the job run at the same time, each in a slot of its own, and Spark has "
+            f"{spark.slots}; give it more cores, or exchange records less often: each `key_by`, `rebalance` and the "
+            "like begins a level"
         )
     problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "").lower() == "true"]
     if problems:

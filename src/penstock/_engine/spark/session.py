@@ -343,7 +343,7 @@ def _new_session_of_program() -> SparkHandle:
         if before != value:
             changed.append(f"{key}={value} (not {before})")
     context = theirs.sparkContext
-    log.info("Running in the program's Spark session %s on %s.", context.applicationId, context.master)
+    log.info("Running in the Spark session %s on %s.", context.applicationId, context.master)
     if changed:
         log.info("Set for Penstock's own plans only: %s.", ", ".join(changed))
     if context.applicationId not in _looked_at:
