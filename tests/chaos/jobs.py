@@ -141,10 +141,10 @@ def draw_job(choose: random.Random, wanted: set[str]) -> Job:
         kinds = ["timely", "timely"]
     if choose.random() < 0.4 and len(kinds) < 2:
         kinds.append(draw_source(choose, batch=batch))
-    numbers = count(1)
+    numbers, odd = count(1), choose.randrange(2)
     aligned = "alignment" in wanted or choose.random() < 0.3
     sources = tuple(
-        Source(kind, draw_splits(choose, kind, KEYS[keys], numbers), aligned and kind == "timely" and not batch)
+        Source(kind, draw_splits(choose, kind, KEYS[keys], numbers, odd), aligned and kind == "timely" and not batch)
         for kind in kinds
     )
     must = [kind for kind in BUILD if kind in wanted]
@@ -167,9 +167,13 @@ def draw_source(choose: random.Random, *, batch: bool) -> str:
     return choose.choices(kinds, [1 if kind == "many splits" else 5 for kind in kinds])[0]
 
 
-def draw_splits(choose: random.Random, kind: str, keys: Sequence[Any], numbers: count[int]) -> tuple[Any, ...]:
+def draw_splits(
+    choose: random.Random, kind: str, keys: Sequence[Any], numbers: count[int], odd: int
+) -> tuple[Any, ...]:
+    """Draw records by split; all times are even, or odd, and the gap of sessions is odd, so that no sessions touch."""
+
     def records(most: int) -> tuple[Any, ...]:
-        stamps = sorted(choose.randint(0, 100) for _ in range(choose.randint(0, most)))
+        stamps = sorted(2 * choose.randint(0, 50) + odd for _ in range(choose.randint(0, most)))
         return tuple((choose.choice(keys), stamp, next(numbers), choose.choice(VALUES)) for stamp in stamps)
 
     if kind == "many splits":

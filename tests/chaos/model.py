@@ -46,11 +46,17 @@ def in_windows(records: Records, starts: Callable[[int], Iterable[int]], size: i
     ]
 
 
+class TouchingSessionsError(Exception):
+    """A session begins when another one ends: whether they are one is decided by when the watermark comes."""
+
+
 def in_sessions(records: Records) -> Records:
     results: Records = []
     for key, found in grouped(records, lambda record: record[0]).items():
         session: Records = []
         for record in [*sorted(found, key=lambda record: record[1]), None]:
+            if session and record is not None and record[1] == session[-1][1] + GAP_MS:
+                raise TouchingSessionsError
             if session and (record is None or record[1] > session[-1][1] + GAP_MS):
                 of_window, start = numbers(session), session[0][1]
                 results.append((key, session[-1][1] + GAP_MS - 1, sum(of_window), (start, of_window)))

@@ -37,7 +37,7 @@ from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BUCKET_MS, SLIDE_MS, SLIDING_MS, GAP_MS, REACH_MS = 20, 10, 30, 4, 5
+BUCKET_MS, SLIDE_MS, SLIDING_MS, GAP_MS, REACH_MS = 20, 10, 30, 5, 5
 #: Later than all stamps, and so late that a watermark gets there at the end alone.
 END_MS = 1 << 40
 #: State lives so long, and jumps of the clock are shorter or longer.

@@ -137,6 +137,16 @@ def test_a_claim_behind_this_one_wins() -> None:
     assert start.tell(ev.ChainEntriesListed((1, 2))) == [do.ListChainEntries("b" * 32)]
 
 
+def test_a_driver_whose_start_another_one_has_continued_is_fenced_though_that_one_has_ended() -> None:
+    start = Start()
+    [put] = start.tell(ev.ChainEntriesListed(()))
+    assert isinstance(put, do.PutChainEntry)
+    start.tell(ev.ChainEntryStored(), ev.ChainEntriesListed((1, 2)), ev.ChainEntriesListed((1, 2)))
+    finished = replace(record(2, ChainEntryKind.FINISHED), runs=(*put.entry.runs, "c" * 32))
+    with pytest.raises(FencedError, match="checkpoint 2 belongs to run"):
+        start.tell(ev.ChainEntryRead(finished, ""))
+
+
 def test_the_driver_that_has_skipped_ids_yields() -> None:
     start = Start(execution_state__recovery_path="/elsewhere/chk-7")
     start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))

@@ -197,8 +197,14 @@ class JobStart:
         return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.finds_itself)]
 
     def newest_read(self, event: ChainEntryRead) -> list[Instruction]:
-        """Choose what to restore, knowing the newest entry."""
-        self._newest = event.entry
+        """Choose what to restore, knowing the newest entry.
+
+        Raises:
+            FencedError: It is of a driver that has continued this start since this one's takeover was stored.
+        """
+        newest = self._newest = event.entry
+        if newest is not None and self._identity.run_id in newest.runs:
+            raise FencedError(self.job_id, newest.checkpoint_id, self._identity.run_id, newest.run_id)
         return self._choose(event)
 
     def newest_failed(self, event: InstructionFailed) -> list[Instruction]:
@@ -447,7 +453,8 @@ class JobStart:
     def takeover_verified(self, event: ChainEntriesListed) -> list[Instruction]:
         """Check that no other driver has taken an id after the first takeover of this one.
 
-        That happens only if one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
+        If one of them skipped ids, for a checkpoint from elsewhere, that one yields. Else the other driver came later,
+        and decides by whether it has continued this start (`newest_read`).
         """
         own = {entry.checkpoint_id for entry in self._takeovers}
         others = [number for number in event.ids if number > min(own) and number not in own]

@@ -195,7 +195,8 @@ class ExecutionFailureHandler(JobLife):
         """Tear the job down because of an error; the restart strategy decides whether it restarts."""
         match self._context.phase:
             case Phase.STARTING:
-                self._termination.end(JobStatus.FAILED, cause)
+                is_fenced = isinstance(cause, FencedError)
+                self._termination.end(JobStatus.SUSPENDED if is_fenced else JobStatus.FAILED, cause)
             case Phase.CREATED:
                 self._context.error = cause
                 self._context.go(Phase.FAILING)
