@@ -75,7 +75,7 @@ class Weather:
         self._left[kind] -= 1
         self.met.add(kind)
         is_error = kind in {"store away", "lost answer"}  # behind which nothing further is deleted
-        self.has_refused_deletions |= is_error and call in {"delete", "names", "files"}
+        self.has_refused_deletions |= is_error and call in {"delete", "names", "files", "find"}
         return self._troubled(kind, storage, call, paths, work)
 
     def _is_second_state_file(self, path: str) -> bool:
