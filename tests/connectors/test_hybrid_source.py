@@ -106,6 +106,24 @@ def test_what_a_source_says_at_its_end_is_not_heard_by_the_next_one() -> None:
     }
 
 
+def test_calls_of_an_enumerator_are_answered_until_its_source_has_ended() -> None:
+    answers: list[Any] = []
+
+    class Calling(NumberSequenceSource):
+        def create_enumerator(self, enum_context: Any) -> NumberSequenceEnumerator:
+            enum_context.call_async(lambda: "looked", lambda result, error: answers.append((result, error)), 0, 1_000)
+            return super().create_enumerator(enum_context)
+
+    second = NumberSequenceSource(101, 200)
+    run = SourceRun(HybridSource.builder(Calling(1, 100)).add_source(second).build(), 2)
+    run.context.run_async_calls()
+    assert answers == [("looked", None)]
+    assert sorted(run.run_to_end(polls=1)) == list(range(1, 201))
+    answers.clear()
+    run.context.run_async_calls()
+    assert answers == []
+
+
 def test_sources_after_an_endless_one_and_functions_without_boundedness_are_refused() -> None:
     builder = HybridSource.builder(DataGeneratorSource(str))
     with pytest.raises(UnsupportedOperationError, match="the one before never ends"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.sorting.external_sort import ExternalSorter
+from penstock._engine.operators.sorting.spilling import SpillFiles
 from penstock._engine.protocol.keys import encode_key, normal_key
 from penstock.errors import SortSpillError
 
@@ -51,6 +52,21 @@ def test_keys_are_together_in_the_order_of_time_and_ties_in_that_of_arrival(tmp_
     rows = rows_of(memory, 300)
     expected = sorted(rows, key=lambda row: (encode_key(row[0]), row[1]))
     assert sort(rows, tmp_path, memory, most_runs=3) == expected
+
+
+def test_no_more_runs_than_that_are_open_at_a_time(tmp_path: Path) -> None:
+    spilled, merges = SpillFiles(tmp_path, most_runs=3), list[int]()
+
+    def merge(runs: list[Any]) -> None:
+        merges.append(len(runs))
+        spilled.new()
+
+    for _ in range(7):
+        spilled.new()
+        spilled.merge_many(merge)
+    assert merges == [3, 3, 3]
+    assert len(spilled.runs) == 1
+    spilled.close()
 
 
 @pytest.mark.parametrize("memory", [NOTHING_FITS, ALL_FITS])

@@ -32,6 +32,7 @@ def test_the_drivers_process_is_the_one_task_manager_where_spark_is_local(api: A
     assert {**one, "metrics": details["metrics"], "allocatedSlots": []} == details
     assert (one["slotsNumber"], one["freeSlots"], one["path"]) == (2, 1, "box:0")
     assert one["jmxPort"] == -1  # as Flink has it where there is none
+    assert one["blocked"] is False
     assert details["metrics"]["heapUsed"] == 2 << 30
     # Where subtasks say that they run is one of them.
     subtask = api.get(f"/jobs/{JOB}/vertices/{READ}")["subtasks"][0]

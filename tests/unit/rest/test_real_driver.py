@@ -304,7 +304,8 @@ def test_a_restart_counts_as_restored_from_the_last_checkpoint(tmp_path: Path) -
     (tried,) = [entry for entry in entries if entry["className"] == "failed"]
     assert tried["id"] == 1_000_000_000 + tried["penstock"]["checkpoint_id"]
     assert checkpoints["latest"]["failed"]["id"] == tried["id"]
-    assert run.api.get(f"{run.at}/metrics?get=numRestarts") == [{"id": "numRestarts", "value": "1"}]
+    found = run.api.get(f"{run.at}/metrics?get=numRestarts,restartingTime")
+    assert {one["id"]: one["value"] for one in found} == {"numRestarts": "1", "restartingTime": "0"}
     assert run.api.get(run.at)["timestamps"]["RESTARTING"] > 0
 
 

@@ -115,6 +115,16 @@ def test_reads_renew_where_that_is_asked_for(tmp_path: Path, case: str) -> None:
     assert job.read() == job.empty
 
 
+def test_reads_renew_a_list_that_is_stored_in_pieces(tmp_path: Path) -> None:
+    job, items = Job(tmp_path, "list", RENEWED), list(range(1_000))
+    job.harness.process_element(("k", lambda state: state.add_all(items)))
+    for _ in range(4):
+        job.harness.clock.advance(60)
+        assert list(job.read()) == items
+    job.harness.process_element(("k", lambda state: state.add(1_000)))
+    assert list(job.read()) == [*items, 1_000]
+
+
 def test_expired_state_is_seen_until_it_is_removed_where_that_is_asked_for(tmp_path: Path, case: str) -> None:
     job = Job(tmp_path, case, SEEN_ONCE)
     job.put(1)

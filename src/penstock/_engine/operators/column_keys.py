@@ -61,7 +61,6 @@ def _in_microseconds(name: str, column: Any) -> Any:
     kept = functions.equal(whole.cast(column.type), column)
     if functions.all(kept).as_py() is False:
         value = column.filter(functions.invert(kept))[0].as_py()
-        told = f"{value!r}, {value.isoformat()}," if hasattr(value, "isoformat") else repr(value)
-        reason = f"in its column {name!r} {told} has nanoseconds, which no key can have"
+        reason = f"in its column {name!r} {value!r} has nanoseconds, which no key can have"
         raise BatchColumnsError((name,), f"{reason}; cast the column to microseconds")
     return whole

@@ -67,6 +67,7 @@ def test_a_path_without_a_savepoint_is_refused_with_those_in_it_or_beside_it(tmp
         error = refusal({"execution.state-recovery.path": str(path)})
         assert isinstance(error, NoCheckpointError)
         assert said in str(error), path
+        assert str(error).startswith(f"No checkpoint of job 'Flink Streaming Job' to start from in {tmp_path}")
 
 
 def test_a_directory_and_an_input_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
