@@ -252,6 +252,11 @@ FIRED_BEFORE = [
     *[("rescale", 2), ("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("rescale", 1)],
     ("records", [("a", 0), (7, 5)]),
 ]
+#: The same, where the watermark comes in steps, and a slice of a window that has fired still waits for the next one.
+FIRED_AND_SLOW = [
+    *[("records", [("a", 0), ("a", 7)]), ("watermark", 12), ("checkpoint", True), ("rescale", 2), ("watermark", -5)],
+    *[("records", [("a", 0)]), ("watermark", 30)],
+]
 #: A record of a key, which begins a session or makes it longer.
 GROWING = ("records", [("a", 0)])
 
@@ -384,6 +389,7 @@ def check_counts(fired: list[Any], model: list[Any], *, of_windows: bool) -> Non
 )
 @example((ALIGNED[0], None, 0, None, {"reduce": Together()}), True, FIRED_BEFORE, True)
 @example((ALIGNED[0], None, 0, None, {}), False, FIRED_BEFORE, True)
+@example((ALIGNED[0], None, 0, None, {}), False, FIRED_AND_SLOW, True)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: list[Any], drains: bool) -> None:
     note(f"{job}")
