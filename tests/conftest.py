@@ -48,10 +48,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what the exchange of the run is not for."""
+    """Leave out what the exchange of the run, or its Spark, is not for."""
     for item in items:
-        if exchanges.of_the_run() == exchanges.PIPELINED and (reason := exchanges.why_left_out(item.nodeid)):
-            item.add_marker(pytest.mark.skip(reason=f"not with the pipelined exchange: {reason}"))
+        if reason := exchanges.why_left_out(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish() -> None:

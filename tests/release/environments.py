@@ -32,10 +32,10 @@ def make_environment(place: Path, locks: tuple[str, ...], *packages: str) -> Pat
     return python
 
 
-def run_tests(python: Path, folders: list[str], *, at_least: int, seconds: int) -> None:
-    """Run the tests of these folders there; fail where one does, or where fewer than so many have passed."""
+def run_tests(python: Path, arguments: list[str], *, at_least: int, seconds: int) -> None:
+    """Run tests there, by arguments of pytest; fail where one does, or where fewer than so many have passed."""
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *folders],
+        [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": f"{python.parent}:{os.environ['PATH']}"},
         capture_output=True,

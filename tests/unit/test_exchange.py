@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.kit.exchange import LEFT_OUT, PIPELINED, VARIABLES, why_left_out, with_exchange
+from tests.kit.exchange import BLOCKING, LEFT_OUT, PIPELINED, VARIABLE, VARIABLES, why_left_out, with_exchange
 
 from penstock.common import Configuration
 from penstock.common.option_table import CHECKPOINTING_INTERVAL
@@ -23,9 +23,20 @@ def test_what_is_left_out_exists(name: str) -> None:
     assert re.search(rf"^def {test.partition('[')[0]}", text, re.MULTILINE) if test else "\ndef test_" in text
 
 
-def test_table_says_why() -> None:
-    assert why_left_out("tests/fault/test_batch_kill.py::test_any") == "batch jobs, which it refuses"
+def test_table_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, BLOCKING)
+    assert why_left_out("tests/fault/test_batch_kill.py::test_any") is None
+    monkeypatch.setenv(VARIABLE, PIPELINED)
+    assert "batch jobs, which it refuses" in str(why_left_out("tests/fault/test_batch_kill.py::test_any"))
     assert why_left_out("tests/fault/test_kill.py::test_any") is None
+
+
+def test_what_is_pipelined_is_left_out_on_an_older_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, BLOCKING)
+    assert why_left_out("tests/spark/test_stop.py::test_any[pipelined-True]") is None
+    monkeypatch.setattr("tests.kit.exchange.version", lambda _: "4.2.1")
+    assert "came with 4.3" in str(why_left_out("tests/spark/test_stop.py::test_any[pipelined-True]"))
+    assert why_left_out("tests/spark/test_stop.py::test_any[blocking-True]") is None
 
 
 def test_jobs_of_a_pipelined_run_have_its_exchange_where_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
