@@ -256,8 +256,8 @@ class Life:
         self.met |= run.met
         status = None if told is None else told.status
         self.tale.append(f"{chapter.sizes} {chapter.start}: {run.happened or 'nothing'}; {status and status.name}")
-        if run.has_claimed:
-            self.shape = chapter
+        if run.has_claimed:  # what comes next continues this run, whatever becomes of it
+            self.shape, self.savepoint, self.anew = chapter, None, False
         if run.epochs:
             self.was_killed_last = told is None
         if told is None:
@@ -270,7 +270,11 @@ class Life:
         has_stopped = any(
             isinstance(step, do.PutChainEntry) and step.entry.kind is ChainEntryKind.SUSPENDED for step in told.steps
         )  # perhaps without an epoch, where an earlier start was to stop
-        return status is JobStatus.FINISHED and not has_stopped and (run.epochs == 0 or self.job.batch)
+        is_recorded = not any(
+            isinstance(step, do.LogMessage) and "could not be recorded" in step.text for step in told.steps
+        )
+        is_at_end = status is JobStatus.FINISHED and not has_stopped and is_recorded
+        return is_at_end and (run.epochs == 0 or self.job.batch)
 
     @property
     def may_leave(self) -> bool:
@@ -294,7 +298,8 @@ class Life:
         is_refusal = isinstance(error, FinishedOperatorError | MixedChainError | ChangedProgramError) or (
             isinstance(error, RestoreError) and "Start it once as it was" in str(error)
         )
-        is_moved = isinstance(error, MovedOperatorError | UnclaimedStateError) and not self.job.uids
+        has_uids = self.job.uids and "'Tag'" not in str(error)  # which a join has before it, without one
+        is_moved = isinstance(error, MovedOperatorError | UnclaimedStateError) and not has_uids
         if other and (is_refusal or is_moved):
             calm = replace(run.chapter, sizes=self.shape.sizes, changed=self.shape.changed, troubles=())
             self.tell(calm)
