@@ -1,4 +1,4 @@
-"""The line that each start says: what the job resumes from, or that it starts fresh."""
+"""What a start says: what the job resumes from, or that it starts fresh, and what becomes of its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from penstock._engine.protocol.clocks import time_text
 from penstock._engine.protocol.metadata import ChainEntryKind
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
+    from penstock._engine.coordinator.restore.reopening import ReopenedSources
+    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry
 
@@ -71,3 +72,24 @@ def _resumed(settings: JobSettings, job: str, restored: RestoredCheckpoint) -> s
     what = "savepoint" if entry.kind is ChainEntryKind.SAVEPOINT else "checkpoint"
     stops = "" if restored.stopping is None else f", and completes its stop into {restored.stopping}"
     return f"Job {job} resumes from {what} {entry.checkpoint_id} of {time_text(entry.created_ms)} ({path}){stops}."
+
+
+def restore_remarks(assignment: StateAssignment, again: ReopenedSources) -> tuple[LogMessage, ...]:
+    """Return what a start says about the state that it restores: what is dropped or left, and what begins again."""
+    return (
+        *(
+            LogMessage(f"The state of operator {name!r} (uid {uid!r}) is dropped")
+            for uid, name in assignment.dropped.items()
+        ),
+        *(
+            LogMessage(f"Finished subtasks of operator {name} have left {count:,} list items, which nobody gets")
+            for name, count in assignment.left
+        ),
+        *(LogMessage(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
+        *(
+            LogMessage(
+                f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True
+            )
+            for uid in again.unfinished
+        ),
+    )

@@ -41,7 +41,7 @@ from penstock._engine.coordinator.instructions import (
     RecordStart,
 )
 from penstock._engine.coordinator.life.earlier_runs import check_records, nothing_at
-from penstock._engine.coordinator.life.headline import headline
+from penstock._engine.coordinator.life.headline import headline, restore_remarks
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.coordinator.restore.commit_decisions import (
     decided,
@@ -50,8 +50,8 @@ from penstock._engine.coordinator.restore.commit_decisions import (
     without_commits_of,
 )
 from penstock._engine.coordinator.restore.origin import ownership
-from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
-from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
+from penstock._engine.coordinator.restore.reopening import reopen
+from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, assign_state
 from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
@@ -317,8 +317,9 @@ class JobStart:
             again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None
         )
         drained = stopping is None and any(operator.drained for operator in entry.snapshot.operators.values())
-        remarks = (LogMessage(DRAINED.format(path), unexpected=True),) if drained else ()
-        self.restored = RestoredCheckpoint(entry, path, assignment, stopping, (*remarks, *_remarks(assignment, again)))
+        said = (LogMessage(DRAINED.format(path), unexpected=True),) if drained else ()
+        remarks = (*said, *restore_remarks(assignment, again))
+        self.restored = RestoredCheckpoint(entry, path, assignment, stopping, remarks)
         if self._settings.finds_itself:
             return self._decide()
         self.phase = StartPhase.COMPARING
@@ -485,23 +486,3 @@ class JobStart:
     def _reopens(self) -> bool:
         """Whether a job that has ended may continue."""
         return bool(self._settings.reopened_sources)
-
-
-def _remarks(assignment: StateAssignment, again: ReopenedSources) -> tuple[LogMessage, ...]:
-    return (
-        *(
-            LogMessage(f"The state of operator {name!r} (uid {uid!r}) is dropped")
-            for uid, name in assignment.dropped.items()
-        ),
-        *(
-            LogMessage(f"Finished subtasks of operator {name} have left {count:,} list items, which nobody gets")
-            for name, count in assignment.left
-        ),
-        *(LogMessage(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
-        *(
-            LogMessage(
-                f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True
-            )
-            for uid in again.unfinished
-        ),
-    )
