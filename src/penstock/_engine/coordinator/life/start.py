@@ -454,8 +454,8 @@ class JobStart:
     def takeover_verified(self, event: ChainEntriesListed) -> list[Instruction]:
         """Check that no other driver has taken an id after the first takeover of this one.
 
-        If one of them skipped ids, for a checkpoint from elsewhere, that one yields. Else the other driver came later,
-        and decides by whether it has continued this start (`newest_read`).
+        If one of them skipped ids, for a checkpoint from elsewhere, that one yields. Else the other driver came later:
+        where it has continued this start, this one is fenced (`newest_read`), and else it begins again.
         """
         own = {entry.checkpoint_id for entry in self._takeovers}
         others = [number for number in event.ids if number > min(own) and number not in own]
