@@ -15,11 +15,9 @@ from typing import Final
 from penstock.common import Configuration
 from penstock.common.libraries import major_and_minor
 from penstock.common.option_table import CHECKPOINTING_INTERVAL
-from penstock.common.task_options import EXCHANGE, TRUSTED_NETWORK
+from penstock.common.task_options import EXCHANGE, PIPELINED_SINCE, TRUSTED_NETWORK
 
 BLOCKING, PIPELINED = "blocking", "pipelined"
-#: The first Spark that has the pipelined one.
-SINCE: Final = "4.3"
 #: Names the exchange of a whole run.
 VARIABLE: Final = "PENSTOCK_TEST_EXCHANGE"
 #: What gives a job the pipelined exchange.
@@ -61,8 +59,9 @@ LEFT_OUT: Final = {
 def why_left_out(name: str) -> str | None:
     """Return why a test is left out of this run; None if it is not."""
     if f"[{PIPELINED}" in name or name.startswith("tests/spark/test_pipelined.py"):
-        is_there = major_and_minor(version("pyspark")) >= major_and_minor(SINCE)
-        return None if is_there else f"this is Spark {version('pyspark')}, and the pipelined exchange came with {SINCE}"
+        spark = version("pyspark")
+        is_there = major_and_minor(spark) >= major_and_minor(PIPELINED_SINCE)
+        return None if is_there else f"this is Spark {spark}, and the pipelined exchange came with {PIPELINED_SINCE}"
     if of_the_run() == BLOCKING:
         return None
     reasons = (reason for beginning, reason in LEFT_OUT.items() if name.startswith(beginning))

@@ -70,6 +70,8 @@ EXCHANGE = option(
     "blocking",
     "blocking: the levels of an epoch run one after the other; pipelined: at the same time (experimental)",
 )
+#: The first version of Spark that has a pipelined shuffle.
+PIPELINED_SINCE: Final = "4.3"
 TRUSTED_NETWORK = option(
     "penstock.exchange.trusted-network",
     BOOL,

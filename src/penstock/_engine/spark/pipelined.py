@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.spark.session import PIPELINED_CONF
 from penstock.common.libraries import major_and_minor
-from penstock.common.task_options import EXCHANGE
+from penstock.common.task_options import EXCHANGE, PIPELINED_SINCE
 from penstock.errors import UnsuitableClusterError
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 #: Seconds for which such a job is tried again, and between two tries.
 _SLOTS_S: Final = 60.0
 _AGAIN_S: Final = 0.5
-#: The first version of Spark that has a pipelined shuffle.
-_SINCE: Final = "4.3"
 #: Spark would take executors away, or run tasks twice.
 _REFUSED: Final = ("spark.dynamicAllocation.enabled", "spark.speculation")
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.ShuffleExchangeExec"
@@ -56,11 +54,11 @@ def check_session(spark: SparkHandle, levels: int) -> None:
     context = spark.session.sparkContext
     version, get = context.version, context.getConf().get
     problems: list[str] = []
-    if major_and_minor(version) < major_and_minor(_SINCE):
-        problems.append(f"Spark {version} has no pipelined shuffle, which came with {_SINCE}")
+    if major_and_minor(version) < major_and_minor(PIPELINED_SINCE):
+        problems.append(f"Spark {version} has no pipelined shuffle, which came with {PIPELINED_SINCE}")
     if spark.slots < levels:
         problems.append(
-            f"the {levels} levels of the job run at the same time, each in a slot of its own, and Spark has "
+            f"the job needs a slot for each of its {levels} levels, which run at the same time, and Spark has "
             f"{spark.slots}; give it more cores, or exchange records less often: each `key_by`, `rebalance` and the "
             "like begins a level"
         )
