@@ -46,14 +46,17 @@ if TYPE_CHECKING:
 RATE = 1_000
 #: From the start of the program: what is created before this does not count.
 WARM_UP_S = 40
-#: The program whose sink shows each record when it comes.
-AT_ONCE = "penstock_at_once.py"
+#: The beginning of the systems in which each record is shown when it comes, and Penstock's program for it.
+AT_ONCE_NAME, AT_ONCE = "at once", "penstock_at_once.py"
 #: The environment of each system, its program, and what the program gets behind the interval.
 SYSTEMS = {
     "penstock": ("penstock", "penstock_latency.py", ()),
     "at once, pipelined, two levels": ("penstock", AT_ONCE, ("pipelined", "2")),
     "at once, pipelined, three levels": ("penstock", AT_ONCE, ("pipelined", "3")),
     "at once, blocking, two levels": ("penstock", AT_ONCE, ("blocking", "2")),
+    "at once, PyFlink, thread mode, two levels": ("pyflink", "pyflink_latency.py", ("thread", "2")),
+    "at once, PyFlink, thread mode, three levels": ("pyflink", "pyflink_latency.py", ("thread", "3")),
+    "at once, PyFlink, process mode, two levels": ("pyflink", "pyflink_latency.py", ("process", "2")),
     "PyFlink, thread mode": ("pyflink", "pyflink_latency.py", ("thread",)),
     "PyFlink, process mode": ("pyflink", "pyflink_latency.py", ("process",)),
     "Structured Streaming, transformWithState": ("pyspark", "spark_latency.py", ("transformWithState",)),
@@ -90,7 +93,7 @@ def measure(system: str, seconds: float, interval_ms: int, busy: int) -> Latency
         finally:
             feeder.kill()
             feeder.wait()
-        if SYSTEMS[system][1] == AT_ONCE:
+        if system.startswith(AT_ONCE_NAME):
             return _latency(_shown(directory), start + WARM_UP_S, seconds)
         files = _spark_commits(directory) if SYSTEMS[system][0] == "pyspark" else _named_files(directory)
         return _latency(_committed(files), start + WARM_UP_S, seconds)

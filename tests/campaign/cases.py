@@ -66,8 +66,8 @@ SOAK_S = 7_200
 CASE_LIMIT_S = 1800
 SAMPLED_LIMIT_S = 2 * 3600
 SOAK_LIMIT_S = 3 * 3600
-#: The series of Spark before the newest.
-EARLIER_SPARKS = ("4.1", "4.2")
+#: The series of Spark before the newest, each with the Python that it is tried with.
+EARLIER_SPARKS = {"4.1": "3.13", "4.2": "3.12"}
 #: Environments are made, of a gigabyte each.
 INSTALLED_LIMIT_S = 2 * 3600
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
@@ -424,12 +424,12 @@ def cases(seed: int) -> list[Case]:
     sparks = [
         Case(
             f"spark-{series}",
-            f"the tests of Spark and of faults on Spark {series}, in an environment of its own",
+            f"the tests of Spark and of faults on Spark {series} and Python {version}, in an environment of its own",
             [*pytest, "tests/release/test_sparks.py"],
-            {"PENSTOCK_TEST_SPARK": series},
+            {"PENSTOCK_TEST_SPARK": f"{series} {version}"},
             INSTALLED_LIMIT_S,
         )
-        for series in EARLIER_SPARKS
+        for series, version in EARLIER_SPARKS.items()
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     sampled = Case(

@@ -14,15 +14,16 @@ ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements"
 
 
-def make_environment(place: Path, locks: tuple[str, ...], *packages: str) -> Path:
+def make_environment(place: Path, locks: tuple[str, ...], *packages: str, version: str = VERSIONS[0]) -> Path:
     """Make an environment with pip, as users have it, and with Penstock; return its Python.
 
     Args:
         place: Its directory.
         locks: The names of locks; a later one replaces what an earlier one has brought.
         packages: Further ones in their place.
+        version: Of Python.
     """
-    subprocess.run([interpreters()[VERSIONS[0]], "-m", "venv", place], check=True)
+    subprocess.run([interpreters()[version], "-m", "venv", place], check=True)
     python = place / "bin" / "python"
     uv = [sys.executable, "-m", "uv", "pip"]
     install = [*uv, "install", "--quiet", "--python", python, "--no-deps", "--no-build-isolation"]

@@ -1,4 +1,7 @@
-"""The tests of Spark and of faults with each series of Spark before the newest, with which the suite runs."""
+"""The tests of Spark and of faults with each series of Spark before the newest, with which the suite runs.
+
+Each series has a Python of its own, so that few runs meet all series and all Pythons.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ OF_4_3 = (
 
 
 def test_spark_and_faults_pass_with_this_series_of_spark(tmp_path: Path) -> None:
-    series = os.environ["PENSTOCK_TEST_SPARK"]
-    python = make_environment(tmp_path / "environment", ("build", "dev"), f"pyspark=={series}.*")
+    series, version = os.environ["PENSTOCK_TEST_SPARK"].split()
+    python = make_environment(tmp_path / "environment", ("build", "dev"), f"pyspark=={series}.*", version=version)
     # PySpark before 4.3 leaves the sockets of what it has collected to Python, and imports a psutil that is there.
     apart = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning", *(f"--deselect={name}" for name in OF_4_3)]
     run_tests(python, [*apart, "tests/spark", "tests/fault"], at_least=100, seconds=SECONDS)

@@ -57,7 +57,7 @@ class InputHead(Operator):
 
     @abstractmethod
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Yield batches until the limits are reached or no input is left; empty ones while it waits in a flow.
+        """Yield batches until the limits are reached or no input is left; in a flow, an empty one behind each poll.
 
         Args:
             limits: The limits of the epoch.

@@ -148,9 +148,9 @@ class LevelTask:
         while reading:
             runtime, steps = reading.pop(0)
             self._turn_to(runtime)
-            for _ in steps:
+            for lets_others_run in steps:
                 yield from self._ready()
-                if self._flow is not None:
+                if lets_others_run:
                     reading.append((runtime, steps))
                     break
             yield from self._fire_timers()

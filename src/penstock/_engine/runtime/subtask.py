@@ -240,8 +240,8 @@ class SubtaskRuntime:
                 self._call(position, operator.begin_epoch, epoch)
             self._call(position, operator.notify, epoch)
 
-    def read_source(self, ends: EarlyEnd = never) -> Iterator[None]:
-        """Run the source at the head for its share of the epoch, or until the driver lets that end."""
+    def read_source(self, ends: EarlyEnd = never) -> Iterator[bool | None]:
+        """Run the source at the head until its share of the epoch ends; yield True where others of the slot may run."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
         dispatch, start = self._dispatch, time.perf_counter()
@@ -251,9 +251,9 @@ class SubtaskRuntime:
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._figures.records_in += len(batch)
             yield from self._forward(0, None, batch)
-            if self._flows:  # others may read meanwhile
+            if self._flows and not (len(batch) or batch.watermarks):  # earlier, a watermark would overtake records
                 self._figures.busy_s += time.perf_counter() - start
-                yield None
+                yield True
                 start = time.perf_counter()
         self._figures.busy_s += time.perf_counter() - start - head.waited_s
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,16 @@ from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import PayloadKind
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
+from penstock.common import Time, TimestampAssigner, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import InputStatus, SourceReader
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import ConfigurationError, DamagedBlockError
 from penstock.testing.in_process import InProcessEpochRunner
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +87,62 @@ def test_stopped_job_goes_on_exactly_with_either_exchange(tmp_path: Path) -> Non
     first = story.run(program, asks={2: StopMode.SUSPEND}, **PIPELINED)
     story.run(program, recover=first.savepoint, interval="1 s")
     assert counted(story) == TRUTH
+
+
+class OwnTime(TimestampAssigner):
+    """A record is its own time."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value)
+
+
+class AtOnce(ListSource):
+    """Emits all records of its lists in one poll, as readers of partitions do; no list goes on behind it."""
+
+    def create_reader(self, reader_context: Any) -> Any:
+        return AtOnceReader(reader_context, self._lists)
+
+
+class AtOnceReader(SourceReader[Any, Any]):
+    def __init__(self, context: Any, lists: list[list[Any]]) -> None:
+        self._context, self._lists, self._splits = context, lists, 0
+
+    def start(self) -> None:
+        for _ in self._lists:
+            self._context.send_split_request()
+
+    def add_splits(self, splits: Any) -> None:
+        self._splits += len(splits)
+
+    def notify_no_more_splits(self) -> None: ...
+
+    def poll_next(self, output: Any) -> InputStatus:
+        if self._splits < len(self._lists):
+            return InputStatus.NOTHING_AVAILABLE
+        for number, records in enumerate(self._lists):
+            output.create_output_for_split(str(number)).collect_all(records)
+        for number in range(1, len(self._lists)):
+            output.release_output_for_split(str(number))
+        return InputStatus.END_OF_INPUT
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return []
+
+
+def test_timers_between_two_batches_of_a_poll_make_no_record_late(tmp_path: Path) -> None:
+    def slowly(time_ms: int) -> int:
+        time.sleep(0.02)  # longer than a timer of processing time waits
+        return time_ms
+
+    def write(sheet: Sheet) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
+        times = sheet.source("times", [36_000_000], [32_400_000, 33_000_000], timestamps=strategy, kind=AtOnce)
+        windows = times.map(slowly).key_by(lambda _: 0).window(TumblingEventTimeWindows.of(Time.minutes(1)))
+        sheet.collect(windows.reduce(lambda one, other: one + other).uid("sums"))
+
+    story = Story(tmp_path)
+    assert story.run(write, **PIPELINED).status is JobStatus.FINISHED
+    assert sorted(story.output()) == [32_400_000, 33_000_000, 36_000_000]
 
 
 def test_levels_have_slots_of_their_own(tmp_path: Path) -> None:

@@ -213,14 +213,14 @@ class SourceOperator(InputHead):
                 return
 
     def _flow(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Poll the reader for all of the time, and yield an empty batch whenever it had nothing."""
+        """Poll the reader for all of the time, and yield an empty batch behind all that a poll has brought."""
         output, clock = self._output, self.context.task_clock
         start, self.waited_s = clock.passed_ms(), 0.0
         output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input):
             is_held = self._is_held()
             status = InputStatus.NOTHING_AVAILABLE if is_held else self._poll()
-            for batch in output.drain() or [RowBatch([])]:
+            for batch in (*output.drain(), RowBatch([])):
                 yield None, batch
             self.more_available = status is InputStatus.MORE_AVAILABLE
             if status is InputStatus.END_OF_INPUT:
