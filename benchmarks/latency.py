@@ -51,6 +51,7 @@ AT_ONCE_NAME, AT_ONCE = "at once", "penstock_at_once.py"
 #: The environment of each system, its program, and what the program gets behind the interval.
 SYSTEMS = {
     "penstock": ("penstock", "penstock_latency.py", ()),
+    "pipelined penstock": ("penstock", "penstock_latency.py", ("pipelined",)),
     "at once, pipelined, two levels": ("penstock", AT_ONCE, ("pipelined", "2")),
     "at once, pipelined, three levels": ("penstock", AT_ONCE, ("pipelined", "3")),
     "at once, blocking, two levels": ("penstock", AT_ONCE, ("blocking", "2")),

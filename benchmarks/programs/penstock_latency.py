@@ -1,4 +1,4 @@
-"""The latency job for Penstock: python penstock_latency.py PORT DIRECTORY SECONDS INTERVAL_MS; PORT is the second one.
+"""The latency job for Penstock: PORT DIRECTORY SECONDS INTERVAL_MS [EXCHANGE]; PORT is the second one.
 
 A source that can be read again, a keyed process function with a counter in a ValueState, and the file sink, whose files
 appear when their checkpoint is complete.
@@ -141,8 +141,10 @@ def run_for(env: StreamExecutionEnvironment, seconds: float) -> None:
         client.get_job_execution_result().result()
 
 
-def main(port: int, directory: Path, seconds: float, interval_ms: int) -> None:
+def main(port: int, directory: Path, seconds: float, interval_ms: int, exchange: str = "blocking") -> None:
     configuration = Configuration()
+    configuration.set_string("penstock.exchange", exchange)
+    configuration.set_string("penstock.exchange.trusted-network", "true")
     configuration.set_string("execution.checkpointing.dir", str(directory / "checkpoints"))
     configuration.set_string("execution.checkpointing.interval", f"{interval_ms} ms")
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
@@ -155,4 +157,4 @@ def main(port: int, directory: Path, seconds: float, interval_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

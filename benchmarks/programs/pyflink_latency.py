@@ -28,6 +28,8 @@ KEYS = 1_000
 RECORD = Types.TUPLE([Types.LONG(), Types.LONG()])
 #: How long PyFlink may keep records to send them to Python together (process mode).
 BUNDLE_MS = 10
+#: How long Flink may keep records to send them together, where they are to be shown at once (its default is 100).
+BUFFER_MS = 2
 
 
 class Count(KeyedProcessFunction):
@@ -82,6 +84,8 @@ def main(port: int, directory: Path, seconds: float, interval_ms: int, mode: str
     configuration.set_string("python.executable", sys.executable)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2 if levels is None else 1)
+    if levels is not None:
+        env.set_buffer_timeout(BUFFER_MS)
     lines = DataStream(env._j_stream_execution_environment.socketTextStream("127.0.0.1", port))
     records = lines.map(parsed, RECORD)
     counts = records.key_by(lambda record: record[0] % KEYS, Types.LONG()).process(Count(), Types.STRING())

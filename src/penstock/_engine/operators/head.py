@@ -52,6 +52,8 @@ class InputHead(Operator):
         #: Whether an operator or edge after it takes columns.
         self.takes_batches = False
         self.ended = False
+        #: Whether its last poll left more to read.
+        self.more_available = False
         #: The time of this epoch that it has waited for input, in seconds.
         self.waited_s = 0.0
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Records leave a task at the latest after this time, and idle levels get a tick each so many seconds.
-_FLUSH_S: Final = 0.002
+#: Records leave a task at the latest after this time, and idle levels get a tick each so many seconds. Where it has
+#: nothing more to process, records leave it at once, but not more often than that.
+_FLUSH_S: Final = 0.01
+_REST_S: Final = 0.001
 _TICK_S: Final = 0.01
 #: Where a task has many tasks above or below, ticks are rarer: each is a row, which takes some 30 us to read alone.
 _TICK_S_A_SLOT: Final = 0.001
@@ -38,10 +40,21 @@ class Pace:
 class Flow:
     """When a task sends its records, sends a tick to the level below, and looks for due timers.
 
+    Small blocks cost much, so a task that is busy fills them; one that rests need not wait for more.
+
     Args:
         slots: The most tasks of a level.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(self, slots: int) -> None:
-        self.flush, self.timers = Pace(_FLUSH_S), Pace(_TICK_S)
-        self.tick = Pace(max(_TICK_S, _TICK_S_A_SLOT * slots))
+    def __init__(self, slots: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.timers, self.tick = Pace(_TICK_S, clock), Pace(max(_TICK_S, _TICK_S_A_SLOT * slots), clock)
+        self._clock, self._flushed = clock, clock()
+
+    def is_flush_due(self, *, rests: bool) -> bool:
+        """Tell whether records have waited long enough for others, and begin again if so."""
+        now = self._clock()
+        if now - self._flushed < (_REST_S if rests else _FLUSH_S):
+            return False
+        self._flushed = now
+        return True

@@ -148,9 +148,9 @@ class LevelTask:
         while reading:
             runtime, steps = reading.pop(0)
             self._turn_to(runtime)
-            for lets_others_run in steps:
-                yield from self._ready()
-                if lets_others_run:
+            for rests in steps:
+                yield from self._ready(rests=rests is True)
+                if rests is not None:
                     reading.append((runtime, steps))
                     break
             yield from self._fire_timers()
@@ -189,7 +189,7 @@ class LevelTask:
                 yield from self._take_block(row)
             if self._failed:
                 return
-            yield from self._ready()
+            yield from self._ready(rests=row.kind == PayloadKind.TICK)
 
     def _end(self) -> Iterator[pa.RecordBatch]:
         for runtime in self._subtasks.values():
@@ -336,8 +336,9 @@ class LevelTask:
                 )
                 self._rows.add(row)
 
-    def _ready(self) -> Iterator[pa.RecordBatch]:
-        if self._flow is not None and self._flow.flush.is_due() and (width := self._width_below()):
+    def _ready(self, *, rests: bool = False) -> Iterator[pa.RecordBatch]:
+        """Pass on what is enough, or has waited; `rests` says that nothing more is there to be processed now."""
+        if self._flow is not None and self._flow.is_flush_due(rests=rests) and (width := self._width_below()):
             for edge in chain.from_iterable(runtime.edges for runtime in self._subtasks.values()):
                 edge.flush()
             # Spark passes a row on when another one follows.

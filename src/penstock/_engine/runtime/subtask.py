@@ -241,7 +241,7 @@ class SubtaskRuntime:
             self._call(position, operator.notify, epoch)
 
     def read_source(self, ends: EarlyEnd = never) -> Iterator[bool | None]:
-        """Run the source at the head until its share of the epoch ends; yield True where others of the slot may run."""
+        """Run the source until its share of the epoch ends; behind each poll of a flow, yield whether it left nothing."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
         dispatch, start = self._dispatch, time.perf_counter()
@@ -253,7 +253,7 @@ class SubtaskRuntime:
             yield from self._forward(0, None, batch)
             if self._flows and not (len(batch) or batch.watermarks):  # earlier, a watermark would overtake records
                 self._figures.busy_s += time.perf_counter() - start
-                yield True
+                yield not head.more_available
                 start = time.perf_counter()
         self._figures.busy_s += time.perf_counter() - start - head.waited_s
 

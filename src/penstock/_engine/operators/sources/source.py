@@ -89,7 +89,6 @@ class SourceOperator(InputHead):
         self._quiet_since_ms = 0.0
         self._starts = False
         self.reader: SourceReader[Any, Any] | None = None
-        self.more_available = False
         self._no_more_splits = False
         self._wants_notification = False
         self._alignment: SourceAlignment | None = None
@@ -220,9 +219,9 @@ class SourceOperator(InputHead):
         while not (self.ended or self._reader_context.ends_input):
             is_held = self._is_held()
             status = InputStatus.NOTHING_AVAILABLE if is_held else self._poll()
+            self.more_available = status is InputStatus.MORE_AVAILABLE
             for batch in (*output.drain(), RowBatch([])):
                 yield None, batch
-            self.more_available = status is InputStatus.MORE_AVAILABLE
             if status is InputStatus.END_OF_INPUT:
                 self.ended = True
                 return
