@@ -92,6 +92,7 @@ class Liar(Weather):
         self.calls.append(call)
         while self._later and self._later[0][0] <= len(self.calls):
             self._later.pop()[1]()
+            self.has_written_late = True
         if self._lie is not None and len(self.calls) == self._at:
             assert call in LIES[self._lie], "each life has the same requests up to the lie"
             self.met.add("lie")

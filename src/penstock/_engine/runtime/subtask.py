@@ -241,7 +241,7 @@ class SubtaskRuntime:
             self._call(position, operator.notify, epoch)
 
     def read_source(self, ends: EarlyEnd = never) -> Iterator[bool | None]:
-        """Run the source until its share of the epoch ends; behind each poll of a flow, yield whether it left nothing."""
+        """Run the source until its share of the epoch ends; yield behind each poll of a flow, with whether it rests."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
         dispatch, start = self._dispatch, time.perf_counter()
