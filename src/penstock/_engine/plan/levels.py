@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
 from penstock._engine.plan.bounds import receivers_of
-from penstock._engine.plan.homes import is_spread
+from penstock._engine.plan.homes import ANYWHERE, is_spread
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import channel_number, subtask_target, target_subtask
 
@@ -119,6 +119,8 @@ def plan_epoch(
 ) -> tuple[LevelDispatch, ...]:
     """Place the subtasks of an epoch on slots; the levels of a pipelined one share them out.
 
+    With fewer slots than levels the last levels have one anywhere: Spark runs such an epoch once there are enough.
+
     Args:
         plan: The job's levels.
         common: The common part of all levels, with the `inputs` of all; the fields about levels and slots are replaced.
@@ -134,7 +136,9 @@ def plan_epoch(
     of_levels = [
         [(vertex, subtask) for vertex in vertices for subtask in running.get(vertex, ())] for vertices in plan.levels
     ]
-    shares = [hosts[level :: len(of_levels)] if common.pipelined else hosts for level in range(len(of_levels))]
+    shares = [
+        hosts[level :: len(of_levels)] or (ANYWHERE,) if common.pipelined else hosts for level in range(len(of_levels))
+    ]
     widths = tuple(max(1, min(map(len, pair))) for pair in zip(of_levels, shares, strict=True))
     assignments = (
         [homes.assign_slots(subtasks, share) for subtasks, share in zip(of_levels, shares, strict=True)]

@@ -150,6 +150,24 @@ def test_levels_have_slots_of_their_own(tmp_path: Path) -> None:
     assert [sum(plan.levels[0].widths) for plan in chapter.runner.plans[:-1]] == [5] * (len(chapter.runner.plans) - 1)
 
 
+def test_job_goes_on_where_a_host_is_lost_and_fewer_slots_than_levels_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deeper(sheet: Sheet) -> None:
+        numbers = sheet.source("numbers", *(list(range(first, first + 10)) for first in (0, 10, 20, 30)))
+        counts = numbers.set_parallelism(4).key_by(lambda number: number % 3).process(Count()).uid("count")
+        sheet.collect(counts.key_by(lambda told: told[1]).map(lambda told: told).uid("told"))
+
+    known = [("a", "b", "c", "d")]
+    monkeypatch.setattr("penstock._engine.driver.assembly.anywhere", lambda _: known.pop() if known else ("a", "b"))
+    story = Story(tmp_path)
+    chapter = story.run(deeper, **PIPELINED)
+    assert chapter.status is JobStatus.FINISHED, chapter.error
+    assert counted(story) == TRUTH
+    # A slot for each level: where two are left, Spark refuses the epoch until there are others.
+    assert [plan.levels[0].widths for plan in chapter.runner.plans[:2]] == [(1, 1, 1, 1)] * 2
+
+
 def rows() -> Iterator[ExchangeRow]:
     yield ExchangeRow(1, 65536, 3, 0, 77, PayloadKind.DATA, b"records")
     yield ExchangeRow(0, -2, 0, 0, 77, PayloadKind.TICK, b"")
