@@ -30,6 +30,7 @@ logging.getLogger("penstock").addHandler(handler)
 logging.getLogger("penstock").setLevel(logging.INFO)
 
 conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.adaptive.enabled": "true"}
+conf["spark.default.parallelism"] = "200"  # which says nothing of the tasks that run at the same time
 theirs = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
 before = dict(theirs.conf.getAll)
 handle = get_session(8)

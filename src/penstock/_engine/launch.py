@@ -123,7 +123,7 @@ def _start(
         )
         environment, executors = _environment(spark, job_graph, configuration)
         if pipelined:
-            check_session(spark, len(build_plan(job_graph).levels))
+            check_session(spark, len(build_plan(job_graph).levels), configuration)
     if server is not None:
         server.start(spark.slots, executors, None if executors is None else executors.none_since)
     driver, loop = assemble(job_graph, configuration, main_classes, environment, earlier)

@@ -74,7 +74,9 @@ class FakeContext:
         rows = [_listed(number, one.host, bool(says)) for number, one in enumerate(executors)]
         listed = SimpleNamespace(size=lambda: len(rows), apply=rows.__getitem__)
         store = SimpleNamespace(executorList=lambda _: listed)
-        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
+        profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
+        counted = {"maxNumConcurrentTasks": lambda _: len(executors), "resourceProfileManager": lambda: profiles}
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store, **counted))
 
     def getConf(self) -> dict[str, str]:
         return self._conf

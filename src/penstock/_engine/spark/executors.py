@@ -229,12 +229,6 @@ def failing_hosts(spark_context: Any) -> list[str]:
     return []
 
 
-def core_count(spark_context: Any) -> int:
-    """Return the number of tasks that all executors run at the same time; 0 without executors."""
-    cores = int(spark_context.getConf().get("spark.task.cpus", "1"))
-    return sum(executor.slots // cores for executor in listed(spark_context))
-
-
 def _view(row: Any) -> ExecutorView:
     host, _, port = str(row.hostPort()).rpartition(":")
     return ExecutorView(

@@ -11,9 +11,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.spark.session import PIPELINED_CONF
+from penstock._engine.spark.session import PIPELINED_CONF, slot_count
+from penstock._engine.spark.shipping import is_local
 from penstock.common.libraries import major_and_minor
-from penstock.common.task_options import EXCHANGE, PIPELINED_SINCE
+from penstock.common.task_options import EXCHANGE, EXECUTORS_TIMEOUT, PIPELINED_SINCE, SPARK_SLOTS
 from penstock.errors import UnsuitableClusterError
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock._engine.spark.session import SparkHandle
+    from penstock.common.configuration import Configuration
 
 #: What Spark says of a job whose tasks cannot all begin now, as others hold slots or hosts are gone; no task of it ran.
 _NO_SLOTS: Final = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
-#: Seconds for which such a job is tried again, and between two tries.
+#: Seconds for which such a job is tried again, and between two looks at slots.
 _SLOTS_S: Final = 60.0
 _AGAIN_S: Final = 0.5
 #: Spark would take executors away, or run tasks twice.
@@ -41,12 +43,13 @@ _PROPERTIES: Final = {
 _log = logging.getLogger("penstock")
 
 
-def check_session(spark: SparkHandle, levels: int) -> None:
+def check_session(spark: SparkHandle, levels: int, configuration: Configuration) -> None:
     """Refuse a session in which the levels of a job cannot run at the same time.
 
     Args:
         spark: The session.
         levels: The levels of the job.
+        configuration: Its configuration.
 
     Raises:
         UnsuitableClusterError: Spark is too old, too small, or changes its executors or tasks by itself.
@@ -56,19 +59,40 @@ def check_session(spark: SparkHandle, levels: int) -> None:
     problems: list[str] = []
     if major_and_minor(version) < major_and_minor(PIPELINED_SINCE):
         problems.append(f"Spark {version} has no pipelined shuffle, which came with {PIPELINED_SINCE}")
-    if spark.slots < levels:
-        problems.append(
-            f"the job needs a slot for each of its {levels} levels, which run at the same time, and Spark has "
-            f"{spark.slots}; give it more cores, or exchange records less often: each `key_by`, `rebalance` and the "
-            "like begins a level"
-        )
     problems += [f"{key} is on; switch it off" for key in _REFUSED if get(key, "").lower() == "true"]
+    if not problems:
+        problems += _too_few_slots(spark, levels, configuration)
     if problems:
         clauses = (f"{EXCHANGE.key} = pipelined does not work there: {problem}" for problem in problems)
         raise UnsuitableClusterError(context.master or "", tuple(clauses))
     unset = [f"{key}={value}" for key, value in PIPELINED_CONF.items() if get(key, "") != value]
     if unset:
         _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
+
+
+def _too_few_slots(spark: SparkHandle, levels: int, configuration: Configuration) -> list[str]:
+    """Return what is wrong with the number of slots, once the executors of a cluster have had their time to come."""
+    context, here = spark.session.sparkContext, is_local(spark)
+    fixed = 0 if here else configuration.get(SPARK_SLOTS) or 0
+    needed, slots = max(levels, fixed), slot_count(context)
+    if slots < needed and not here:
+        patience = configuration.get(EXECUTORS_TIMEOUT)
+        _log.info("Waiting for slots: Spark has %d of %d (%s = %s).", slots, needed, EXECUTORS_TIMEOUT.key, patience)
+        end = time.monotonic() + patience.to_millis() / 1000
+        while slots < needed and time.monotonic() < end:
+            time.sleep(_AGAIN_S)
+            slots = slot_count(context)
+    if slots < levels:
+        return [
+            f"the job needs a slot for each of its {levels} levels, which run at the same time, and Spark has {slots}; "
+            "give it more cores, or exchange records less often: each `key_by`, `rebalance` and the like begins a level"
+        ]
+    if slots < fixed:
+        return [
+            f"{SPARK_SLOTS.key} is {fixed}, and all tasks of an epoch run at the same time, but Spark has {slots} "
+            "slots; leave it out"
+        ]
+    return []
 
 
 @contextlib.contextmanager

@@ -21,8 +21,9 @@ from penstock import __version__
 from penstock._engine.graph.named_modules import modules_of
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock
-from penstock._engine.spark.executors import core_count, failing_hosts, listed
+from penstock._engine.spark.executors import failing_hosts, listed
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
+from penstock._engine.spark.session import slot_count
 from penstock._engine.spark.shared_places import marked, places_of
 from penstock._engine.spark.shipping import in_workers_of
 from penstock._engine.spark.words import words_of_spark
@@ -236,7 +237,7 @@ def _asked(spark: SparkHandle, question: Question, master: str) -> list[Reply]:
     look, known = _look(pickle.dumps(question), __version__), dict[tuple[str, str, int], Reply]()
     for _ in range(_ROUNDS):
         # Spark gives tasks to executors in turn, so a task for each core reaches all that are idle.
-        tasks = max(1, core_count(context))
+        tasks = max(1, slot_count(context))
         try:
             with in_workers_of(spark, question.python_path):  # those of the job, which so are started
                 frame = spark.session.range(tasks, numPartitions=tasks).mapInArrow(look, ANSWERS)

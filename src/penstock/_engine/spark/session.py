@@ -105,7 +105,7 @@ class SparkHandle:
 
     Attributes:
         session: The session; only Penstock's own plans use it.
-        slots: The number of tasks that run at the same time.
+        slots: The number of tasks that run at the same time; on a cluster that was so when the session was made.
         log_file: Spark's log file; None for a session of the program, which configures the log itself.
         jvm: The JVM of a session of ours.
     """
@@ -349,7 +349,7 @@ def _new_session_of_program() -> SparkHandle:
     if context.applicationId not in _looked_at:
         _looked_at.add(context.applicationId)
         _warn(context)
-    return SparkHandle(ours, context.defaultParallelism)
+    return SparkHandle(ours, slot_count(context))
 
 
 def _warn(context: SparkContext) -> None:
@@ -411,6 +411,12 @@ def has_stopped(context: SparkContext) -> bool:
         return context._jsc is None or bool(cast("Any", context)._jsc.sc().isStopped())
     except Exception:  # noqa: BLE001 - py4j raises many types
         return False
+
+
+def slot_count(spark_context: Any) -> int:
+    """Return the number of tasks that run at the same time now, as Spark counts them; 0 without executors."""
+    context = spark_context._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def _total_memory() -> int:
