@@ -132,6 +132,23 @@ def test_workers_are_reached_by_sockets_in_a_directory_of_this_user(spark: Spark
     assert [row.text for row in frame.collect()] == [str(["True", sockets, None])]
 
 
+ONE_AFTER_THE_OTHER = """
+from pyspark.sql import SparkSession
+from penstock._engine.spark.session import PIPELINED_CONF, get_session
+
+assert get_session(1).slots == get_session(3, pipelined=True).slots == 1
+SparkSession.active().stop()
+next_job = get_session(3, pipelined=True)
+conf = dict(next_job.session.sparkContext.getConf().getAll())
+print(next_job.slots, next_job.session.range(5).count(), PIPELINED_CONF.items() <= conf.items())
+"""
+
+
+def test_session_of_ours_that_the_program_ends_is_followed_by_one_as_the_next_job_needs_it(tmp_path: Path) -> None:
+    printed, errors = programs.output(ONE_AFTER_THE_OTHER, programs.java_environment(tmp_path))
+    assert (printed, errors) == ("3 5 True\n", "")
+
+
 WITHOUT_SOCKETS = """
 import socket
 del socket.AF_UNIX

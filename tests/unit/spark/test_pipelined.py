@@ -117,6 +117,16 @@ def test_session_without_what_makes_records_fast_is_taken_with_a_warning(caplog:
     assert all(f"{key}={value}" in record.getMessage() for key, value in PIPELINED_CONF.items())
 
 
+def test_session_of_an_earlier_job_of_the_process_is_to_be_ended(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration()
+    started = SparkHandle(cast("Any", Session(2, conf=dict.fromkeys(PIPELINED_CONF, ""))), 2, jvm=cast("Any", object()))
+    with pytest.raises(UnsuitableClusterError, match=r"Spark has 2; .* with `SparkSession\.active\(\)\.stop\(\)`"):
+        check_session(started, 3, configuration)
+    check_session(started, 2, configuration)
+    (record,) = caplog.records
+    assert "`SparkSession.active().stop()`, and the job starts another" in record.getMessage()
+
+
 # -------------------------------------------------------------------------------------------------- epochs that wait
 
 

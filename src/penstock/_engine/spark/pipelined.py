@@ -33,6 +33,14 @@ _SLOTS_S: Final = 60.0
 _AGAIN_S: Final = 0.5
 #: Spark would take executors away, or run tasks twice.
 _REFUSED: Final = ("spark.dynamicAllocation.enabled", "spark.speculation")
+_FEWER_LEVELS: Final = (
+    "give it more cores, or exchange records less often: each `key_by`, `rebalance` and the like begins a level"
+)
+#: What helps where a session of ours is too small, or lacks settings: it keeps those that it has begun with.
+_ANOTHER: Final = (
+    "this process had started it before: end it while no job runs in it, with `SparkSession.active().stop()`, and the "
+    "job starts another"
+)
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.ShuffleExchangeExec"
 #: Each row leaves Python, and reaches it, at once.
 _PROPERTIES: Final = {
@@ -67,7 +75,8 @@ def check_session(spark: SparkHandle, levels: int, configuration: Configuration)
         raise UnsuitableClusterError(context.master or "", tuple(clauses))
     unset = [f"{key}={value}" for key, value in PIPELINED_CONF.items() if get(key, "") != value]
     if unset:
-        _log.warning("Records wait longer than they need in this session of Spark: start it with %s", ", ".join(unset))
+        way = _ANOTHER if spark.owned else f"start it with {', '.join(unset)}"
+        _log.warning("Records wait longer than they need in this session of Spark: %s", way)
 
 
 def _too_few_slots(spark: SparkHandle, levels: int, configuration: Configuration) -> list[str]:
@@ -83,9 +92,10 @@ def _too_few_slots(spark: SparkHandle, levels: int, configuration: Configuration
             time.sleep(_AGAIN_S)
             slots = slot_count(context)
     if slots < levels:
+        more = _ANOTHER if spark.owned else _FEWER_LEVELS
         return [
             f"the job needs a slot for each of its {levels} levels, which run at the same time, and Spark has {slots}; "
-            "give it more cores, or exchange records less often: each `key_by`, `rebalance` and the like begins a level"
+            f"{more}"
         ]
     if slots < fixed:
         return [
