@@ -107,7 +107,7 @@ def _start(
 
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.pipelined import check_session
-    from penstock._engine.spark.session import get_session
+    from penstock._engine.spark.session import get_session, slot_count
 
     starting = contextlib.nullcontext() if server is None else server.starting(job_graph.name)
     with ending_the_start(job_graph.name), starting:
@@ -125,7 +125,8 @@ def _start(
         if pipelined:
             check_session(spark, len(build_plan(job_graph).levels), configuration)
     if server is not None:
-        server.start(spark.slots, executors, None if executors is None else executors.none_since)
+        none_since = None if executors is None else executors.none_since
+        server.start(slot_count(spark.session.sparkContext), executors, none_since)
     driver, loop = assemble(job_graph, configuration, main_classes, environment, earlier)
     if on_end is not None:
         driver.watch.on_end.append(on_end)
