@@ -170,7 +170,7 @@ class RunEpoch:
     bounds: Mapping[int, Bounds] = field(default_factory=dict[int, "Bounds"])
     #: The most bytes of state that an operator of a subtask may return in its ack; see `LevelDispatch`.
     inline_bytes: int = 0
-    #: How long it lasts at least unless a request ends it, see `EndEpoch`.
+    #: How long it lasts at least unless a request or a failure ends it, see `EndEpoch`.
     least_ms: int = 0
 
 

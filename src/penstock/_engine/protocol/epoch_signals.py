@@ -1,8 +1,9 @@
 """What the driver and the workers of a run tell each other while an epoch runs, on a connection for each worker.
 
-There are two messages: something waits for the end of the epoch, such as a reader for a split; and an epoch ends early.
-Both are seals of a few bytes under a secret of the run, over a number that the receiver has made up for the connection.
-So nothing that comes from the network is decoded, and nothing sent to another one, or of another epoch, counts.
+There are three messages: something waits for the end of the epoch, such as a reader for a split; a function has failed,
+so the epoch is void; and an epoch ends early. All are seals of a few bytes under a secret of the run, over a number
+that the receiver has made up for the connection. So nothing that comes from the network is decoded, and nothing sent to
+another one, or of another epoch, counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SIGNAL_BYTES: Final = SEAL_BYTES
 #: A worker shows that it knows the secret.
 KNOWS: Final = "knows"
 WANTS: Final = "wants"
+FAILS: Final = "fails"
 ENDS: Final = "ends"
 
 
@@ -35,7 +37,7 @@ def signal(kind: str, epoch: str, nonce: bytes, key: bytes) -> bytes:
     """Return a message.
 
     Args:
-        kind: `KNOWS`, `WANTS` or `ENDS`.
+        kind: `KNOWS`, `WANTS`, `FAILS` or `ENDS`.
         epoch: Names the attempt at the epoch that it is about.
         nonce: The number that the receiver has made up.
         key: A secret of the run.

@@ -1,4 +1,7 @@
-"""A worker's connection to the driver while epochs run, see `protocol.epoch_signals`; no message is waited for."""
+"""A worker's connection to the driver while epochs run, see `protocol.epoch_signals`.
+
+No message is waited for unless the epoch is void.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ import time
 from hmac import compare_digest
 from typing import Final
 
-from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
+from penstock._engine.protocol.epoch_signals import ENDS, FAILS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
 from penstock._engine.runtime.flow import Pace
 
 #: Seconds between two looks at the connection.
 _LOOK_S: Final = 0.01
 #: Seconds until a worker that has lost the driver, or could not reach it, tries again.
 _AGAIN_S: Final = 10.0
+#: Seconds for which a task whose function has failed waits for the driver at most.
+_FAILURE_S: Final = 1.0
 
 
 class DriverLink:
@@ -65,16 +70,32 @@ class DriverLink:
                 self._lose()
         return self._is_over
 
+    def fails(self) -> None:
+        """Tell the driver that the epoch is void; a worker may be about to connect for this, and waits for that."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.settimeout(_FAILURE_S)
+            self._socket.sendall(signal(FAILS, self._epoch, self._introduced(self._socket), self._key))
+            self._socket.setblocking(False)
+        except OSError:
+            self._lose()
+
     def _look(self, connection: socket.socket, *, wants: bool) -> None:
-        if self._theirs is None:
-            self._theirs = self._read(connection)
-            connection.sendall(self._ours + signal(KNOWS, "", self._theirs, self._key))
+        theirs = self._introduced(connection)
         if wants and not self._has_asked:
-            connection.sendall(signal(WANTS, self._epoch, self._theirs, self._key))
+            connection.sendall(signal(WANTS, self._epoch, theirs, self._key))
             self._has_asked = True
         expected = signal(ENDS, self._epoch, self._ours, self._key)
         while not self._is_over:  # what is of an earlier epoch does not count any more
             self._is_over = compare_digest(self._read(connection), expected)
+
+    def _introduced(self, connection: socket.socket) -> bytes:
+        """Return the number that the driver has made up, once it has been shown that this worker knows the key."""
+        if self._theirs is None:
+            self._theirs = self._read(connection)
+            connection.sendall(self._ours + signal(KNOWS, "", self._theirs, self._key))
+        return self._theirs
 
     def _read(self, connection: socket.socket) -> bytes:
         """Return the next message.

@@ -213,16 +213,12 @@ class LevelTask:
         self._failed = True
         self._rows.keep_driver_rows()
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
+        if self._dispatch.level == 0 or self._flow is not None:  # sources may still read, beside this task or above it
+            self._cache.tell_failure(self._task)
 
     def _pass_failure_on(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
-        """Pass on the driver's rows of a failed epoch, and notify the next level.
-
-        Sources may still read, beside this task or, in a pipelined epoch, above it: they need not go on.
-        """
-        ends = self._cache.early_end(self._task) if self._dispatch.level == 0 or self._flow is not None else never
-        ends(wants=True)
+        """Pass on the driver's rows of a failed epoch, and notify the next level."""
         for row in rows:
-            ends(wants=True)
             if row.target == DRIVER:
                 self._carry(row)
                 yield from self._ready()

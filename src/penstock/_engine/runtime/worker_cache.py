@@ -149,12 +149,21 @@ class WorkerCache:
 
     def early_end(self, task: TaskDispatch) -> EarlyEnd:
         """Return what tells whether the epoch of a task is to end now, by what the driver says."""
+        link = self._link_for(task)
+        return never if link is None else link.ends
+
+    def tell_failure(self, task: TaskDispatch) -> None:
+        """Tell the driver that a function of a task has failed: the sources of the epoch need not read on."""
+        if (link := self._link_for(task)) is not None:
+            link.fails()
+
+    def _link_for(self, task: TaskDispatch) -> DriverLink | None:
         if not task.job.signals:
-            return never
+            return None
         if self._link is None:
             self._link = DriverLink(task.job.signals, task.job.dispatch_key)
         self._link.begin(task.level.epoch)
-        return self._link.ends
+        return self._link
 
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.exchange import BLOCKING, PIPELINED, SETTINGS
 from tests.kit.settings import configured
 
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, ReadBudget
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.plan.dispatches import pack
+from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.rows import PayloadKind, subtask_target
+from penstock._engine.runtime.row_buffer import ExchangeRow
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import FilterFunction, StreamExecutionEnvironment
@@ -27,13 +32,15 @@ from penstock.datastream.connectors.base import (
     SplitEnumerator,
 )
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.datastream.functions import KeyedProcessFunction
 from penstock.errors import ConfigurationError, JobExecutionError
-from penstock.testing.in_process import InProcessEpochRunner
+from penstock.testing.in_process import InProcessEpochRunner, _Task
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.plan.epoch_plan import EpochPlan
 
 #: How long an epoch lasts that nothing ends, and when at the latest that has come which a test waits for.
 EPOCH_S, SOON_S = 60, 15
@@ -168,15 +175,25 @@ class FailsOnce(FilterFunction):
 
 
 def started(
-    place: Path, source: Any, exchange: str, keeps: Any = nothing, parallelism: int = 1, **others: str
+    place: Path,
+    source: Any,
+    exchange: str,
+    then: Any = nothing,
+    *,
+    parallelism: int = 1,
+    runner: InProcessEpochRunner | None = None,
+    **others: str,
 ) -> JobDriver:
     configuration = configured(
         checkpoints=str(place / "checkpoints"), interval=f"{EPOCH_S} s", **EXCHANGES[exchange], **others
     )
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "asking").uid("asking")
-    numbers.filter(keeps).print()
-    world = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state", host="127.0.0.1", bind="127.0.0.1")
+    if isinstance(then, KeyedProcessFunction):
+        numbers.key_by(nothing).process(then).print()
+    else:
+        numbers.filter(then).print()
+    world = RuntimeEnvironment(runner or InProcessEpochRunner(), 2, place / "state", host="127.0.0.1", bind="127.0.0.1")
     driver, loop = assemble(
         build_job_graph(env._stream_graph("asking")), Configuration(env._configuration), None, world
     )
@@ -220,9 +237,60 @@ def test_an_interval_that_is_longer_than_the_timeout_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_a_failure_is_told_although_other_sources_read_on(tmp_path: Path, exchange: str) -> None:
-    driver = started(tmp_path, Asking("nothing"), exchange, FailsOnce(), 2, restart="none")
+def test_a_failure_is_told_at_once_although_other_sources_read_on(tmp_path: Path, exchange: str) -> None:
+    how = {"restart": "none", "pause": f"{EPOCH_S} s"}  # what readers want would wait for so long
+    driver = started(tmp_path, Asking("nothing"), exchange, FailsOnce(), parallelism=2, **how)
     assert isinstance(driver.result.exception(SOON_S), JobExecutionError)
+
+
+class Opens(KeyedProcessFunction):
+    def __init__(self, *, fails: bool) -> None:
+        self.fails = fails
+
+    def open(self, runtime_context: Any) -> None:
+        if self.fails:
+            raise ValueError("on purpose")
+
+    def process_element(self, value: Any, ctx: Any) -> Any: ...
+
+
+class LowestFirst(InProcessEpochRunner):
+    """Runs the second level before the first one, whose sources read on while it fails.
+
+    Args:
+        rows: What the second level gets.
+    """
+
+    def __init__(self, rows: list[ExchangeRow]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def _run(self, plan: EpochPlan) -> EpochOutcome:
+        if plan.releases:
+            return super()._run(plan)
+        dispatches = pack(plan)
+        told = self._attempt(_Task(plan, dispatches, 1, 0), self._rows)
+        self._attempt(_Task(plan, dispatches, 0, 0), [])
+        return EpochOutcome.of_rows((row.kind, row.payload) for row in told)
+
+
+@cells(
+    "function, rows, words",
+    {
+        "a function that fails to open": (Opens(fails=True), [], "on purpose"),
+        "a row of a stranger": (
+            Opens(fails=False),
+            [ExchangeRow(0, subtask_target(1, 0), 0, 0, 7, PayloadKind.DATA, b"made up")],
+            "no task of this job has sent it so",
+        ),
+    },
+)
+def test_a_failure_behind_the_sources_of_a_pipelined_epoch_ends_it_at_once(
+    tmp_path: Path, function: Any, rows: list[ExchangeRow], words: str
+) -> None:
+    runner, how = LowestFirst(rows), {"restart": "none", "pause": f"{EPOCH_S} s"}
+    driver = started(tmp_path, Asking("nothing"), PIPELINED, function, runner=runner, **how)
+    assert words in str(driver.result.exception(SOON_S))
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

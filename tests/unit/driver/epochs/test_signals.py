@@ -116,6 +116,28 @@ def test_what_readers_want_ends_an_epoch_that_has_lasted_some_time(driver: Epoch
     assert ends(link)
 
 
+def test_a_failure_ends_an_epoch_at_once_although_its_worker_connects_only_then(
+    driver: EpochSignals, link: DriverLink
+) -> None:
+    driver.begin("1 1 0", least_ms=60_000)
+    link.begin("1 1 0")
+    link.fails()
+    assert ends(link)
+    driver.begin("2 1 0", least_ms=60_000)
+    link.begin("2 1 0")
+    assert not ends(link, within_s=WHILE_S)
+    link.fails()
+    assert ends(link)
+
+
+def test_a_failure_of_an_earlier_epoch_does_not_end_the_next_one(driver: EpochSignals, link: DriverLink) -> None:
+    begin(driver, link, "1 1 0")
+    driver.begin("2 1 0")
+    link.fails()
+    link.begin("2 1 0")
+    assert not ends(link, within_s=WHILE_S)
+
+
 def test_a_worker_connects_again_after_a_loss(
     driver: EpochSignals, link: DriverLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +160,7 @@ def test_a_driver_that_nobody_reaches_costs_no_time(monkeypatch: pytest.MonkeyPa
     for number in range(3):
         nobody.begin(f"{number} 1 0")
         assert not ends(nobody, wants=True, within_s=0.02)
+        nobody.fails()
     assert listen("192.0.2.1", "192.0.2.1", KEY) is None  # an address of nobody
     assert listen("", "", KEY) is None
 

@@ -1,7 +1,8 @@
-"""Ends a running epoch early, for what waits for its end: a request, a split, a reader's event.
+"""Ends a running epoch early, for what waits for its end: a request, a failure, a split, a reader's event.
 
-Each worker that reads has a connection (`protocol.epoch_signals`). What readers and enumerators want ends an epoch when
-it has lasted for some time, because each epoch has its price; a request ends it at once.
+Each worker that reads, or has failed, has a connection (`protocol.epoch_signals`). What readers and enumerators want
+ends an epoch when it has lasted for some time, because each epoch has its price; a request ends it at once, and so does
+a function that fails, because the epoch is void then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Final
 
-from penstock._engine.protocol.epoch_signals import ENDS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
+from penstock._engine.protocol.epoch_signals import ENDS, FAILS, KNOWS, SIGNAL_BYTES, WANTS, new_nonce, signal
 
 #: Each connection is a descriptor of the driver, which often has 1,024. A worker beyond these is sent away, and what it
 #: reads for an epoch is not cut short.
@@ -73,7 +74,7 @@ class EpochSignals:
 
         Args:
             epoch: Its name.
-            least_ms: How long it lasts at least unless a request ends it.
+            least_ms: How long it lasts at least unless a request or a failure ends it.
         """
         with self._lock:
             self._epoch, self._ended, self._wanted = epoch, False, False
@@ -184,10 +185,12 @@ class EpochSignals:
         if worker.theirs is None:
             return bool(found) and self._introduced(worker)
         with self._lock:
-            wants = signal(WANTS, self._epoch, worker.ours, self._key)
+            wants, fails = (signal(kind, self._epoch, worker.ours, self._key) for kind in (WANTS, FAILS))
             while len(worker.seen) >= SIGNAL_BYTES:
                 message, worker.seen = worker.seen[:SIGNAL_BYTES], worker.seen[SIGNAL_BYTES:]
                 self._wanted = self._wanted or (bool(self._epoch) and compare_digest(message, wants))
+                if compare_digest(message, fails):
+                    self._end()
         return bool(found)
 
     def _introduced(self, worker: _Worker) -> bool:
