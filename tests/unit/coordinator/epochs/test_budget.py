@@ -97,6 +97,32 @@ def test_budget_never_falls_below_one_record() -> None:
     assert min(budget.records, budget.bytes, budget.time_ms) >= 1
 
 
+def lasts(planner: BudgetPlanner, *walls_ms: int, work_ms: int = 0) -> int:
+    """Run epochs of some lengths, and return how long the next one lasts at least that a reader wants to end."""
+    for wall_ms in walls_ms:
+        planner.accepted([], EpochCost(wall_ms, (float(work_ms),)))
+    return planner.least_ms
+
+
+@pytest.mark.parametrize("pipelined", [False, True], ids=["blocking", "pipelined"])
+def test_epoch_that_readers_end_lasts_a_second_or_ten_times_its_cost_but_the_first_of_a_start_has_none(
+    *, pipelined: bool
+) -> None:
+    planner = BudgetPlanner(2_000, [0], pipelined=pipelined)
+    for _ in range(2):
+        assert planner.least_ms == 0  # readers have no splits yet
+        assert lasts(planner, 7_000, work_ms=2_000) == 1_000  # Python workers have started in it
+        assert lasts(planner, 2_300, work_ms=2_000) == 3_000
+        planner.restarted()
+    assert lasts(planner, 7_000, 2_050, work_ms=2_000) == 1_050
+
+
+def test_pipelined_epochs_that_readers_end_do_not_keep_the_cost_of_a_slow_one() -> None:
+    planner = BudgetPlanner(60_000, [0], pipelined=True)
+    assert lasts(planner, 65_000, 60_200, 1_000) == 2_000
+    assert lasts(planner, 64_000) == 2_000
+
+
 @pytest.mark.parametrize("share", [0.5, 1])
 def test_readers_that_take_long_to_open_do_not_lower_the_budget_again_and_again(share: float) -> None:
     planner, dice = BudgetPlanner(200, [0]), random.Random(3)

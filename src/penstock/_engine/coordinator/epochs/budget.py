@@ -127,7 +127,7 @@ class BudgetPlanner:
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
         self._look_ms = _FIRST_LOOK_MS
-        #: The last known cost of an epoch beside its records; None before the first one.
+        #: What an epoch costs beside its records, 0 if that is not known yet; None before the first one of a start.
         self._fixed_ms: float | None = None
         #: What epochs cost beside their records, and an earlier epoch to compare with: its records, and its time.
         self._opening_ms: float | None = None
@@ -159,12 +159,22 @@ class BudgetPlanner:
                 reading_ms = (self._work_ms + cost.opening_ms) * self._reading_share
                 self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth, reading_ms)
 
+    def restarted(self) -> None:
+        """Note that the job starts or restarts."""
+        self._fixed_ms = None
+
     def _fixed(self, cost: EpochCost) -> float:
-        """Return what an epoch has cost beside its records; one whose sources wait has to last as long as it may."""
+        """Return what an epoch costs beside its records, as far as the last one tells.
+
+        The first one of a start does not tell, because Python workers start in it. A pipelined one is to last as long
+        as the interval, and does not tell if it ends early; so the least cost counts: a slow one does not raise it.
+        """
+        if self._fixed_ms is None:
+            return 0.0
         if not self._pipelined:
             return cost.fixed_ms
         left_ms = cost.wall_ms - (self.interval_ms or 0)
-        return left_ms if left_ms > 0 else self._fixed_ms or 0.0
+        return self._fixed_ms if left_ms <= 0 else min(left_ms, self._fixed_ms or left_ms)
 
     @property
     def least_ms(self) -> int:

@@ -124,6 +124,7 @@ class JobState:
         """Go back to the last completed checkpoint; commits that were done since then stay done."""
         self._history.clear()
         self._last = ()
+        self.budgets.restarted()
         self._alignment = restored_reports(self.snapshot, self.sources.vertex_of)
         self.sources.reset(self.snapshot)
 
