@@ -250,6 +250,9 @@ class JobSettings:
         interval = configuration.get(option_table.CHECKPOINTING_INTERVAL)
         backlog = configuration.get(option_table.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
         pause = configuration.get(option_table.CHECKPOINTING_MIN_PAUSE)
+        pipelined = task_options.is_pipelined(configuration)
+        if backlog is None or (pipelined and not backlog.to_millis()):  # a pipelined epoch lasts as long as an interval
+            backlog = interval
         retention = configuration.get(option_table.CHECKPOINT_RETENTION)
         reopened_sources = configuration.get(option_table.RESTART_FINISHED_SOURCES)
         return cls(
@@ -259,7 +262,7 @@ class JobSettings:
             ignore_unclaimed_state=configuration.get(option_table.IGNORE_UNCLAIMED_STATE),
             claim=configuration.get(option_table.RECOVERY_CLAIM_MODE) == "CLAIM",
             epoch_ms=_epoch_ms(interval, pause),
-            backlog_epoch_ms=_epoch_ms(interval if backlog is None else backlog, pause),
+            backlog_epoch_ms=_epoch_ms(backlog, pause),
             timeout_ms=configuration.get(option_table.CHECKPOINTING_TIMEOUT).to_millis(),
             tolerable_failures=configuration.get(option_table.CHECKPOINTING_TOLERABLE_FAILURES),
             committer_retries=configuration.get(option_table.COMMITTER_RETRIES),
@@ -276,7 +279,7 @@ class JobSettings:
             directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
             earlier=EarlierRun.read(configuration),
             takes_over=configuration.get(option_table.TAKEOVER),
-            pipelined=task_options.is_pipelined(configuration),
+            pipelined=pipelined,
             min_pause_ms=pause.to_millis(),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit import exchange
 from tests.kit.clock import measure_by_the_clock
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import Numbers, World, numbers_job
@@ -27,14 +28,21 @@ class OldNumbers(Numbers):
 
 
 @pytest.mark.parametrize(
-    ("during_backlog", "length_ms"), [("1 min", 60_000), ("0", None), (None, 1_000)], ids=["longer", "none", "unset"]
+    ("settings", "length_ms"),
+    [
+        ({"backlog": "1 min"}, 60_000),
+        ({"backlog": "0"}, None),
+        ({}, 1_000),
+        ({"backlog": "1 min", **exchange.SETTINGS}, 60_000),
+        ({"backlog": "0", **exchange.SETTINGS}, 1_000),
+    ],
+    ids=["longer", "none", "unset", "longer, pipelined", "none, pipelined"],
 )
 def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
-    name: str, during_backlog: str | None, length_ms: int | None
+    name: str, settings: dict[str, str], length_ms: int | None
 ) -> None:
     world = World(numbers_job(name, source=OldNumbers(40, 5)), patience=5)
-    backlog = {} if during_backlog is None else {"backlog": during_backlog}
-    driver, loop, _ = start(name, world, interval="1 s", **backlog)
+    driver, loop, _ = start(name, world, interval="1 s", **settings)
     driver.run(loop)
     assert loop.coordinator.state.budgets.interval_ms == length_ms
 
