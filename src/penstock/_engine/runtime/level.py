@@ -64,9 +64,10 @@ class LevelTask:
         self._cache = cache
         self._token = secrets.randbits(62)
         level, job = dispatch.level, dispatch.job
-        #: Of a pipelined epoch; answers do not go through an exchange.
-        self._seals = RowSeals(job.dispatch_key, level.epoch) if level.pipelined else None
-        self._rows = RowBuffer(self._seals if self._width_below() else None)
+        #: Of the rows that come from above in a pipelined epoch; answers do not go through an exchange.
+        self._seals = RowSeals(job.dispatch_key, level.epoch, level.level) if level.pipelined else None
+        is_sealed = level.pipelined and self._width_below()
+        self._rows = RowBuffer(RowSeals(job.dispatch_key, level.epoch, level.level + 1) if is_sealed else None)
         self._log = TaskLog()
         self._plan: ExecutionPlan
         #: The subtasks that this task holds, by target; it closes them unless the cache takes them.
@@ -80,7 +81,7 @@ class LevelTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the slot's subtasks over the rows from above and yield rows; a user error becomes a row too."""
-        rows = rows_of(batches, self._seals) if self._dispatch.level > 0 else iter(())
+        rows = rows_of(batches, self._seals, self._slot) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
             try:
                 for batch in self._run_guarded(rows):

@@ -50,27 +50,34 @@ class ExchangeRow(NamedTuple):
 
 
 class RowSeals:
-    """The seals of the rows of one attempt at a pipelined epoch, whose exchange takes rows from anybody.
+    """The seals of the rows to one level in an attempt at a pipelined epoch, whose exchange takes rows from anybody.
 
     Args:
         key: A secret of the run.
         epoch: Names the attempt: rows of another one do not pass.
+        level: The level that reads the rows: those to another one do not pass.
     """
 
-    def __init__(self, key: bytes, epoch: str) -> None:
-        self._key = blake2b(epoch.encode(), key=key, digest_size=32).digest()
+    def __init__(self, key: bytes, epoch: str, level: int) -> None:
+        self._key = blake2b(f"{epoch} {level}".encode(), key=key, digest_size=32).digest()
 
     def sealed(self, row: ExchangeRow) -> ExchangeRow:
         """Return a row with its seal in front of its payload."""
         return row._replace(payload=self._seal(row) + row.payload)
 
-    def opened(self, row: ExchangeRow) -> ExchangeRow:
+    def opened(self, row: ExchangeRow, slot: int) -> ExchangeRow:
         """Return a row without its seal.
 
+        Args:
+            row: The row. Its slot may be another number that Spark puts into the same partition, see `spark.places`.
+            slot: The slot that reads it.
+
         Raises:
-            DamagedBlockError: No task of this attempt has sent it so.
+            DamagedBlockError: No task of this attempt has sent it so to this slot.
         """
-        opened = row._replace(payload=row.payload[_SEAL_BYTES:])
+        if None in row:  # Spark's rows can have nulls
+            raise DamagedBlockError(0, OF_PIPELINED, "a part of it is missing")
+        opened = row._replace(slot=slot, payload=row.payload[_SEAL_BYTES:])
         if not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
             raise DamagedBlockError(len(row.payload), OF_PIPELINED, "no task of this job has sent it so")
         return opened
@@ -81,18 +88,19 @@ class RowSeals:
         return seal.digest()
 
 
-def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None) -> Iterator[ExchangeRow]:
+def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None, slot: int = 0) -> Iterator[ExchangeRow]:
     """Iterate the rows of Arrow batches.
 
     Args:
         batches: The batches.
         seals: Checks the rows; None where they have no seals.
+        slot: The slot that reads rows with seals.
     """
     for batch in batches:
         *heads, payloads = cast("list[Any]", batch.columns)  # pyright: ignore[reportUnknownMemberType]
         for place, head in enumerate(zip(*(column.to_pylist() for column in heads), strict=True)):
             row = ExchangeRow(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
-            yield row if seals is None else seals.opened(row)
+            yield row if seals is None else seals.opened(row, slot)
 
 
 def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:

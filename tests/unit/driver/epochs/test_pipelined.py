@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,9 @@ from tests.kit.stories import Sheet, Story
 from penstock._engine.driver.assembly import check_settings
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.rows import PayloadKind
+from penstock._engine.protocol.rows import PayloadKind, slot_target
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
+from penstock._engine.spark.places import numbers, towards
 from penstock.common import Time, TimestampAssigner, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -168,9 +170,13 @@ def test_job_goes_on_where_a_host_is_lost_and_fewer_slots_than_levels_are_left(
     assert [plan.levels[0].widths for plan in chapter.runner.plans[:2]] == [(1, 1, 1, 1)] * 2
 
 
+KEY, EPOCH, SLOT = b"k" * 32, "7 1 0", 1
+SEALS = RowSeals(KEY, EPOCH, 1)
+
+
 def rows() -> Iterator[ExchangeRow]:
-    yield ExchangeRow(1, 65536, 3, 0, 77, PayloadKind.DATA, b"records")
-    yield ExchangeRow(0, -2, 0, 0, 77, PayloadKind.TICK, b"")
+    yield ExchangeRow(SLOT, 65536, 3, 0, 77, PayloadKind.DATA, b"records")
+    yield ExchangeRow(SLOT, slot_target(1, SLOT), 0, 0, 77, PayloadKind.TICK, b"")
 
 
 def passed_on(seals: RowSeals) -> list[ExchangeRow]:
@@ -181,37 +187,61 @@ def passed_on(seals: RowSeals) -> list[ExchangeRow]:
     return list(rows_of([buffer.drain()]))
 
 
-def read(sent: list[ExchangeRow], seals: RowSeals) -> list[ExchangeRow]:
+def read(sent: list[ExchangeRow], slot: int = SLOT) -> list[ExchangeRow]:
     buffer = RowBuffer()
     for row in sent:
         buffer.add(row)
-    return list(rows_of([buffer.drain()], seals))
+    return list(rows_of([buffer.drain()], SEALS, slot))
 
 
 def test_sealed_rows_are_read_as_they_were() -> None:
-    assert read(passed_on(RowSeals(b"k" * 32, "7 1 0")), RowSeals(b"k" * 32, "7 1 0")) == list(rows())
+    assert read(passed_on(RowSeals(KEY, EPOCH, 1))) == list(rows())
 
 
-@given(st.sampled_from(ExchangeRow._fields), st.integers(0, 1), st.binary(max_size=30))
+def test_rows_are_read_as_they_were_on_several_hosts_where_a_number_stands_for_the_slot() -> None:
+    buffer = RowBuffer(SEALS)
+    for row in rows():
+        buffer.add(row)
+    [batch] = towards(numbers(SLOT + 1), lambda batches: batches)(iter([buffer.drain()]))
+    assert [row.slot for row in rows_of([batch])] != [SLOT, SLOT]
+    assert list(rows_of([batch], SEALS, SLOT)) == list(rows())
+
+
+@given(st.sampled_from(ExchangeRow._fields[1:]), st.integers(0, 1), st.binary(max_size=30))
 def test_row_that_no_task_has_sent_so_is_not_decoded(field: str, place: int, payload: bytes) -> None:
-    seals = RowSeals(b"k" * 32, "7 1 0")
-    sent = passed_on(seals)
+    sent = passed_on(SEALS)
     before = sent[place]
     sent[place] = replace_field(before, field, payload)
     if sent[place] == before:
         return
     with pytest.raises(DamagedBlockError, match="no task of this job has sent it so"):
-        read(sent, seals)
+        read(sent)
 
 
 def replace_field(row: ExchangeRow, field: str, payload: bytes) -> ExchangeRow:
     return row._replace(**{field: payload if field == "payload" else getattr(row, field) + 1})
 
 
-@pytest.mark.parametrize(("key", "epoch"), [(b"j" * 32, "7 1 0"), (b"k" * 32, "7 2 0")], ids=["other key", "earlier"])
-def test_row_of_another_run_or_attempt_is_not_decoded(key: bytes, epoch: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "epoch", "level"),
+    [(b"j" * 32, EPOCH, 1), (KEY, "7 2 0", 1), (KEY, EPOCH, 2)],
+    ids=["other key", "earlier", "other level"],
+)
+def test_row_of_another_run_attempt_or_level_is_not_decoded(key: bytes, epoch: str, level: int) -> None:
     with pytest.raises(DamagedBlockError):
-        read(passed_on(RowSeals(key, epoch)), RowSeals(b"k" * 32, "7 1 0"))
+        read(passed_on(RowSeals(key, epoch, level)))
+
+
+def test_row_that_was_sent_to_another_slot_is_not_decoded() -> None:
+    with pytest.raises(DamagedBlockError, match="no task of this job has sent it so"):
+        read(passed_on(SEALS), 0)
+
+
+@pytest.mark.parametrize("field", ExchangeRow._fields)
+def test_row_with_a_part_that_is_missing_is_not_decoded(field: str) -> None:
+    batch = pa.RecordBatch.from_pylist([{**next(rows())._asdict(), field: None}], schema=RowBuffer().drain().schema)
+    with pytest.raises(DamagedBlockError, match="a part of it is missing"):
+        list(rows_of([batch], SEALS, SLOT))
 
 
 # ------------------------------------------------------------------------------------------- rows that others send
@@ -302,6 +332,41 @@ def test_rows_of_a_stranger_are_not_decoded_and_the_epoch_runs_again(
     assert chapter.status is JobStatus.FINISHED, chapter.error
     assert counted(story) == TRUTH
     assert not (tmp_path / "unpickled").exists()
+
+
+@pytest.mark.parametrize("kind", [PayloadKind.DATA, PayloadKind.CLOSING, PayloadKind.ACK], ids=lambda kind: kind.name)
+def test_row_that_is_sent_again_within_an_epoch_changes_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: PayloadKind
+) -> None:
+    again, read = list[ExchangeRow](), InProcessEpochRunner._read
+
+    def twice(*given: Any) -> list[ExchangeRow]:
+        rows = read(*given)
+        if not again:
+            again.extend(row for row in rows if row.kind == kind)
+            return rows + again
+        return rows
+
+    monkeypatch.setattr(InProcessEpochRunner, "_read", twice)
+    story = Story(tmp_path)
+    chapter = story.run(program, restart="fixed-delay", attempts="1", delay="0 s", **PIPELINED)
+    assert again
+    assert chapter.status is JobStatus.FINISHED, chapter.error
+    assert counted(story) == TRUTH
+
+
+def test_rows_that_are_sent_to_another_slot_too_are_not_decoded_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = InProcessEpochRunner._read
+    monkeypatch.setattr(
+        InProcessEpochRunner,
+        "_read",
+        lambda self, attempts, slot: read(self, attempts, slot) + (read(self, attempts, 1) if slot == 0 else []),
+    )
+    chapter = Story(tmp_path, slots=8).run(program, restart="none", **PIPELINED)
+    assert chapter.status is JobStatus.FAILED
+    assert "no task of this job has sent it so" in str(chapter.error)
 
 
 def test_job_that_may_not_start_again_names_what_a_stranger_has_sent(
