@@ -290,7 +290,7 @@ class BatchColumnsError(JobRunError):
 
 @declared
 class DamagedBlockError(JobRunError):
-    """A block from another task cannot be read; the epoch is run again."""
+    """A block from another task cannot be read; the restart strategy says whether the job goes on."""
 
     size: int  #: its bytes
     encoding: str  #: what its first byte says that it is
