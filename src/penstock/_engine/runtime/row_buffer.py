@@ -50,7 +50,7 @@ class ExchangeRow(NamedTuple):
 
 
 class RowSeals:
-    """The seals of the rows to one level in an attempt at a pipelined epoch, whose exchange takes rows from anybody.
+    """The seals of the rows to one level in an attempt at a pipelined epoch, whose exchange protects no row.
 
     Args:
         key: A secret of the run.
