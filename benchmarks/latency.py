@@ -191,12 +191,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="seconds that count, after the warm-up (60)")
     parser.add_argument(
-        "--systems", default="all", help=f"beginnings of names, separated by commas: {'; '.join(SYSTEMS)}"
+        "--systems", default="all", help=f"beginnings of names, with semicolons between them: {'; '.join(SYSTEMS)}"
     )
     parser.add_argument("--intervals", type=_numbers, default=[300], help="of checkpoints, in milliseconds (300)")
     parser.add_argument("--busy", type=_numbers, default=[0], help="percent of the processors that others want (0)")
     arguments = parser.parse_args()
-    wanted = tuple(arguments.systems.split(",")) if arguments.systems != "all" else ("",)
+    wanted = tuple(arguments.systems.split(";")) if arguments.systems != "all" else ("",)
     figures = Figures(f"Latency at {RATE:,} records/s")
     for interval_ms, busy in product(arguments.intervals, arguments.busy):
         for system in SYSTEMS:
