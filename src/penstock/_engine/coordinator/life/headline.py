@@ -10,6 +10,7 @@ from penstock._engine.protocol.clocks import time_text
 from penstock._engine.protocol.metadata import ChainEntryKind
 
 if TYPE_CHECKING:
+    from penstock._engine.coordinator.events import LaterCheckpointFound
     from penstock._engine.coordinator.restore.reopening import ReopenedSources
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment
     from penstock._engine.coordinator.settings import JobSettings
@@ -31,6 +32,20 @@ _RECOVERS: Final = (
 _PLAIN: Final = "Job {job} starts fresh, with its checkpoints in {directory}."
 _NOWHERE: Final = (
     "Job {job} starts fresh; a later start cannot resume it, because execution.checkpointing.dir is not set."
+)
+
+#: Logged if a job starts from a checkpoint that some job has already continued from.
+_PUBLISHED: Final = (
+    "{path} is not the newest state of job {job_id}, which has completed {checkpoints} after it. What sinks have "
+    "published with {them} is published again, and so is printed output. To repeat nothing, start from that job's "
+    "newest checkpoint, or as that job with execution.state-recovery.path: latest."
+)
+
+#: Logged if a job starts from a checkpoint that live jobs continue from.
+_GO_ON_TOO: Final = (
+    "{path} is what job {jobs} may continue from, too: as far as records say, it has not ended. What comes behind that "
+    "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
+    "write elsewhere, or cancel the other one first."
 )
 
 
@@ -93,3 +108,26 @@ def restore_remarks(assignment: StateAssignment, again: ReopenedSources) -> tupl
             for uid in again.unfinished
         ),
     )
+
+
+def remarks_on_others(entry: ChainEntry, found: LaterCheckpointFound) -> tuple[LogMessage, ...]:
+    """Return what a start says about output that is published twice: by the job's own past, and by other jobs.
+
+    Args:
+        entry: The checkpoint that the job starts from.
+        found: What has come of that checkpoint.
+    """
+    said: list[LogMessage] = []
+    if found.checkpoint_id is not None:
+        first, one = entry.checkpoint_id + 1, entry.checkpoint_id + 1 == found.checkpoint_id
+        text = _PUBLISHED.format(
+            path=found.path,
+            job_id=entry.job_id,
+            checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {found.checkpoint_id}",
+            them="it" if one else "them",
+        )
+        said.append(LogMessage(text, unexpected=True))
+    if found.others:
+        text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
+        said.append(LogMessage(text, unexpected=True))
+    return tuple(said)

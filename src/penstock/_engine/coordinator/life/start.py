@@ -41,7 +41,7 @@ from penstock._engine.coordinator.instructions import (
     RecordStart,
 )
 from penstock._engine.coordinator.life.earlier_runs import check_records, nothing_at
-from penstock._engine.coordinator.life.headline import headline, restore_remarks
+from penstock._engine.coordinator.life.headline import headline, remarks_on_others, restore_remarks
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.coordinator.restore.commit_decisions import (
     decided,
@@ -86,20 +86,6 @@ _NOTHING_TO_DECIDE: Final = (
 DRAINED: Final = (
     "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
     "that was open then makes a second result of it. Suspend a job (stop without drain) to continue without a seam."
-)
-
-#: Logged if a job starts from a checkpoint that some job has already continued from.
-_PUBLISHED: Final = (
-    "{path} is not the newest state of job {job_id}, which has completed {checkpoints} after it. What sinks have "
-    "published with {them} is published again, and so is printed output. To repeat nothing, start from that job's "
-    "newest checkpoint, or as that job with execution.state-recovery.path: latest."
-)
-
-#: Logged if a job starts from a checkpoint that live jobs continue from.
-_GO_ON_TOO: Final = (
-    "{path} is what job {jobs} may continue from, too: as far as records say, it has not ended. What comes behind that "
-    "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
-    "write elsewhere, or cancel the other one first."
 )
 
 #: Shown before a job is taken over from a driver that is known to run.
@@ -327,25 +313,13 @@ class JobStart:
 
     def later_checkpoint_found(self, found: LaterCheckpointFound) -> list[Instruction]:
         """Warn of output that will be published twice, then take the job over."""
-        restored, later = self.restored, found.checkpoint_id
+        restored = self.restored
         assert restored is not None
         if found.commits is not None and self._commits is None:
             commits = found.commits.of_operators(restored.entry.renamed)
-            restored = self.restored = restored.knowing(restored.assignment.snapshot.with_commits(commits))
-        if found.others:
-            text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
-            restored = self.restored = replace(restored, remarks=(LogMessage(text, unexpected=True), *restored.remarks))
-        if later is not None:
-            first, job_id = restored.entry.checkpoint_id + 1, restored.entry.job_id
-            one = first == later
-            text = _PUBLISHED.format(
-                path=found.path,
-                job_id=job_id,
-                checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
-                them="it" if one else "them",
-            )
-            said = LogMessage(text, unexpected=True)
-            self.restored = replace(restored, later=later, remarks=(said, *restored.remarks))
+            restored = restored.knowing(restored.assignment.snapshot.with_commits(commits))
+        said = (*remarks_on_others(restored.entry, found), *restored.remarks)
+        self.restored = replace(restored, later=found.checkpoint_id, remarks=said)
         return self._decide()
 
     def _decide(self) -> list[Instruction]:
