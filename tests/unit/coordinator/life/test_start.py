@@ -15,13 +15,14 @@ from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.start_reactions import react
 from penstock._engine.coordinator.phases import Phase, StartPhase
-from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata import ChainEntryKind, ParentCheckpoint
 from penstock.errors import (
     CheckpointStorageError,
     CorruptCheckpointError,
     FencedError,
     InternalError,
     JobRunningError,
+    NoCheckpointError,
     UndeliveredResultsError,
 )
 
@@ -156,6 +157,32 @@ def test_the_driver_that_has_skipped_ids_yields() -> None:
     start.tell(ev.ChainEntryStored())
     with pytest.raises(FencedError):
         start.tell(ev.ChainEntriesListed((1, 2, 8)))
+
+
+@pytest.mark.parametrize("listed", ["the newest record", "what it names"])
+def test_latest_goes_on_from_the_record_for_which_another_driver_has_deleted_the_listed_one(listed: str) -> None:
+    start = Start(**LATEST)
+    start.tell(ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((1, 9)))
+    if listed == "what it names":
+        parent = ParentCheckpoint(8, f"{'d' * 32}/chk-8")
+        start.tell(ev.ChainEntryRead(replace(record(9, ChainEntryKind.TAKEOVER), parent=parent), "d/chk-9/_metadata"))
+    assert start.tell(ev.ChainEntryRead(None, "gone")) == [do.ListChainEntries("d" * 32)]
+    [read] = start.tell(ev.ChainEntriesListed((1, 9, 10)))
+    assert isinstance(read, do.ReadChainEntry)
+    start.tell(ev.ChainEntryRead(record(10), read.path))
+    [claim] = start.tell(ev.DriverFound(""))
+    assert isinstance(claim, do.PutChainEntry)
+    assert claim.entry.checkpoint_id == 11
+    assert claim.entry.parent is not None
+    assert claim.entry.parent.checkpoint_id == 10
+
+
+@pytest.mark.parametrize("left", [(), (1,), (1, 9)])
+def test_latest_whose_record_is_gone_without_a_newer_one_has_no_checkpoint(left: tuple[int, ...]) -> None:
+    start = Start(**LATEST)
+    start.tell(ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((1, 9)), ev.ChainEntryRead(None, "gone"))
+    with pytest.raises(NoCheckpointError, match="gone"):
+        start.tell(ev.ChainEntriesListed(left))
 
 
 def test_a_path_is_compared_with_what_its_job_has_completed_since() -> None:

@@ -125,6 +125,8 @@ class JobStart:
         self._named_by: tuple[ChainEntry, str] | None = None
         #: The paths that entries have led to.
         self._followed: set[str] = set()
+        #: The id of the newest entry that has led to no checkpoint, and the error about that.
+        self._gone: tuple[int, NoCheckpointError] | None = None
         #: What the newest entry that led to the checkpoint knows of its commits.
         self._commits: StoredCommits | None = None
         #: The stored takeovers of this driver, and below the one that is being stored.
@@ -174,8 +176,14 @@ class JobStart:
         return [ListChainEntries(self.job_id)]
 
     def entries_listed(self, event: ChainEntriesListed) -> list[Instruction]:
-        """Read the newest entry of the chain."""
+        """Read the newest entry of the chain.
+
+        Raises:
+            NoCheckpointError: What an earlier listing led to is gone, and no driver has deleted it for a newer one.
+        """
         self._ids = event.ids
+        if self._gone is not None and (not self._ids or self._ids[-1] <= self._gone[0]):
+            raise self._gone[1]
         check_records(self._settings, self._job, self._ids[-1] if self._ids else 0)
         if not self._ids:
             return self._choose(None)
@@ -241,10 +249,14 @@ class JobStart:
         )
 
     def entry_read(self, event: ChainEntryRead) -> list[Instruction]:
-        """Restore the checkpoint, or follow an entry that names another one."""
+        """Restore the checkpoint, or follow an entry that names another one; list again if that is gone."""
         entry = event.entry
         if entry is None:
-            raise nothing_at(event.path, self._job, self._named_by)
+            error = nothing_at(event.path, self._job, self._named_by)
+            if not self._settings.finds_itself:
+                raise error
+            self._gone = self._ids[-1], error
+            return self._list()
         self._named_by = entry, event.path
         self._commits = self._commits or entry.commits
         match entry.kind:
