@@ -270,6 +270,22 @@ def test_an_older_driver_is_fenced_and_the_younger_one_finishes(tmp_path: Path) 
     assert published(tmp_path, "sums") == SUMS
 
 
+def test_a_start_that_another_one_has_overtaken_does_not_run_the_finished_job_again(tmp_path: Path) -> None:
+    driver, loop = driver_of(tmp_path)
+    perform, others = loop.perform, list[Any]()
+
+    def overtaken(instruction: Any) -> None:
+        if isinstance(instruction, do.PutChainEntry) and not others:
+            others.append(run(tmp_path))
+        perform(instruction)
+
+    loop.perform = overtaken
+    driver.run(loop)
+    assert driver.result.exception() is None
+    assert others[0][1]
+    assert published(tmp_path, "sums") == SUMS
+
+
 @pytest.mark.behaviour(142)
 def test_a_fenced_driver_leaves_all_files_to_the_younger_one(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path)

@@ -148,6 +148,25 @@ def test_a_driver_whose_start_another_one_has_continued_is_fenced_though_that_on
         start.tell(ev.ChainEntryRead(finished, ""))
 
 
+@pytest.mark.parametrize(("begins", "is_fenced"), [(3, True), (8, True), (1, False)])
+def test_a_driver_is_fenced_by_one_that_has_begun_the_job_anew_behind_its_takeover(
+    begins: int, is_fenced: bool
+) -> None:
+    """The one with the smaller id has skipped ids: it had not seen this takeover, and yields."""
+    start = Start()
+    listed = ev.ChainEntriesListed((1, 2, 8, 9))
+    start.tell(ev.ChainEntriesListed((1,)), ev.ChainEntryRead(record(1), ""), ev.DriverFound(""), ev.ChainEntryStored())
+    start.tell(listed, listed)
+    read = ev.ChainEntryRead(replace(record(9, ChainEntryKind.FINISHED), begins=begins), "")
+    if is_fenced:
+        with pytest.raises(FencedError, match="checkpoint 9 belongs to run"):
+            start.tell(read)
+    else:
+        [put] = start.tell(read)
+        assert isinstance(put, do.PutChainEntry)
+        assert put.entry.checkpoint_id == 10
+
+
 def test_the_driver_that_has_skipped_ids_yields() -> None:
     start = Start(execution_state__recovery_path="/elsewhere/chk-7")
     start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))

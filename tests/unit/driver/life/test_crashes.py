@@ -126,6 +126,29 @@ def test_driver_that_was_stopped_while_another_ran_the_job_is_fenced() -> None:
     assert fenced > 30
 
 
+def test_driver_that_was_stopped_as_it_started_does_not_begin_the_job_again_behind_another() -> None:
+    """The other one begins the job anew, because neither asks for latest."""
+    fenced = 0
+    for position in count():
+        target, directory = fresh()
+        driver, loop = job(target).driver(directory, interval="1 s", job_id="d" * 32)
+
+        def run_another(target: str = target, directory: str = directory) -> None:
+            other, its_loop = job(target).driver(directory, interval="1 s", job_id="d" * 32)
+            other.run(its_loop)
+
+        seen = step_in(loop, position, run_another)
+        driver.run(loop)
+        before = [type(instruction) for instruction in seen[:position]]
+        if do.RunEpoch in before:
+            break
+        if do.PutChainEntry in before:
+            fenced += 1
+            assert published(target) == TRUTH, position
+            assert isinstance(driver.result.exception(), FencedError)
+    assert fenced > 3
+
+
 def test_job_that_crashed_after_its_terminal_record_has_nothing_left_to_run() -> None:
     target, directory = fresh()
     driver, loop = job(target).driver(directory, interval="1 s", recover="latest")

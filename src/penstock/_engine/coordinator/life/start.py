@@ -132,6 +132,8 @@ class JobStart:
         #: The stored takeovers of this driver, and below the one that is being stored.
         self._takeovers: list[ChainEntry] = []
         self._takeover: ChainEntry | None = None
+        #: Whether another driver has taken the id of a takeover.
+        self._was_late = False
         self._tries = 0
         #: When the event came that it reacts to.
         self.now_ms = 0
@@ -194,12 +196,16 @@ class JobStart:
         """Choose what to restore, knowing the newest entry.
 
         Raises:
-            FencedError: It is of a driver that has continued this start since this one's takeover was stored.
+            FencedError: It is of a driver that came after this one's takeover was stored: it continues this start, or
+                has begun the job anew.
         """
         newest = self._newest = event.entry
-        if newest is not None and self._identity.run_id in newest.runs:
+        if newest is not None and self._came_later(newest):
             raise FencedError(self.job_id, newest.checkpoint_id, self._identity.run_id, newest.run_id)
         return self._choose(event)
+
+    def _came_later(self, newest: ChainEntry) -> bool:
+        return self._identity.run_id in newest.runs or any(newest.begins > own.checkpoint_id for own in self._takeovers)
 
     def newest_failed(self, event: InstructionFailed) -> list[Instruction]:
         """Choose what to restore without a damaged newest entry, which may be the reason for a start from elsewhere."""
@@ -220,19 +226,23 @@ class JobStart:
         return [ReadChainEntry(path)]
 
     def _start_fresh(self) -> list[Instruction]:
-        """Start the job fresh, unless the driver that has finished it was lost before its own end."""
+        """Start the job fresh, unless it has finished during this start, or its driver was lost before its own end."""
         if self._newest is None or self._newest.kind is not ChainEntryKind.FINISHED:
             return self._take_over()
+        if self._was_late:
+            return self._end_finished()
         self.phase = StartPhase.LOOKING_FOR_EVENTS
         return [FindJobEvents(self.job_id, self._newest.run_id)]
 
     def job_events_found(self, event: JobEventsFound) -> list[Instruction]:
-        """End the job that has finished: its events are deleted last, so its program has not heard of its end.
+        """End the job that has finished: its events are deleted last, so its program has not heard of its end."""
+        return self._end_finished() if event.are_there else self._take_over()
+
+    def _end_finished(self) -> list[Instruction]:
+        """End the job that has finished.
 
         What it collected for that program is gone. A job that writes nothing else computes it once more.
         """
-        if not event.are_there:
-            return self._take_over()
         if self._settings.collects:
             if not any(node.factory.role in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
@@ -426,6 +436,7 @@ class JobStart:
                 raise event.error
             return [PutChainEntry(takeover)]
         if isinstance(event, ChainEntryTaken) and not takeover.same_write(event.existing):
+            self._was_late = True
             return self._list()
         self._takeovers.append(takeover)
         chain.stored(takeover)
@@ -440,8 +451,9 @@ class JobStart:
     def takeover_verified(self, event: ChainEntriesListed) -> list[Instruction]:
         """Check that no other driver has taken an id after the first takeover of this one.
 
-        If one of them skipped ids, for a checkpoint from elsewhere, that one yields. Else the other driver came later:
-        where it has continued this start, this one is fenced (`newest_read`), and else it begins again.
+        A driver that skipped ids, for a checkpoint from elsewhere, yields. Where the other one did, it has not seen
+        this one's takeover, and this one begins again behind it. Else the other one came later, and fences this one
+        (`newest_read`).
         """
         own = {entry.checkpoint_id for entry in self._takeovers}
         others = [number for number in event.ids if number > min(own) and number not in own]
