@@ -6,7 +6,7 @@ import itertools
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.stories import Chapter, Sheet, Story
@@ -14,6 +14,7 @@ from tests.unit.driver.restore.test_start import run
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.checkpoints import start_lookups
 from penstock._engine.driver.checkpoints.start_lookups import StartLookups
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
@@ -24,12 +25,15 @@ from penstock._engine.protocol.paths import (
     metadata_path,
     start_order_directory,
 )
+from penstock._engine.savepoints.chains import newest_entry
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock._engine.protocol.metadata import ChainEntry
 
 HOUR_MS = 3_600_000
 JOBS = [f"{number:032x}" for number in range(40)]
@@ -149,3 +153,23 @@ def test_list_stays_short(tmp_path: Path) -> None:
         record_start(storage, "name", job_id)
     assert list(started_jobs(storage, "name")) == JOBS[:-17:-1]
     assert not [found for found in storage.names("") if is_job_directory(found)]
+
+
+def test_job_that_makes_its_first_entry_while_jobs_are_listed_is_read(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = run(f"{name}-first", recover="latest", cancel_after=2)
+    before, storage = open_storage(f"memory://{name}-first"), open_storage(f"memory://{name}")
+    path = metadata_path(first.job_id, 1)
+    storage.put(f"{first.job_id}/state", b"")  # its directory is there
+
+    def read(*where: Any) -> ChainEntry | None:
+        found = newest_entry(*where)
+        storage.put(path, before.read(path))
+        return found
+
+    monkeypatch.setattr(start_lookups, "newest_entry", read)
+    listed = StartLookups(storage).list_jobs(do.ListJobs("another"))
+    assert isinstance(listed, ev.JobsListed)
+    assert [(job.job_id, job.job_name) for job in listed.jobs] == [(first.job_id, "numbers")]
+    assert listed.nameless == ()

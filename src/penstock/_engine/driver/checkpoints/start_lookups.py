@@ -79,8 +79,10 @@ class StartLookups:
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
                 return ev.JobsListed((), job_id)
         found = {name: newest_entry(self._storage, name) for name in self._storage.names("") if is_job_directory(name)}
+        unread = [name for name, entry in found.items() if entry is None and self._has_entries(name)]
+        found.update((name, newest_entry(self._storage, name)) for name in unread)  # one may have made its first entry
         jobs = (ev.ListedJob(entry.job_id, entry.job_name, entry.created_ms) for entry in found.values() if entry)
-        nameless = (name for name, entry in found.items() if entry is None and self._has_entries(name))
+        nameless = (name for name in unread if found[name] is None)
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
 
     def record_start(self, instruction: do.RecordStart) -> ev.Event:
