@@ -180,6 +180,8 @@ class EarlierRun:
     reason: str
     #: The last checkpoint that the run is known to have completed.
     checkpoint_id: int = 0
+    #: Whether the job has ended there: one that was cancelled or stopped is not started again.
+    has_ended: bool = False
 
     @classmethod
     def read(cls, configuration: Configuration) -> EarlierRun | None:

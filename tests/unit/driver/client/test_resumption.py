@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.driving import CrashError, Driven
+from tests.kit.stories import Asks, Chapter, Sheet, Story
 from tests.kit.world import World, numbers_job
 
 from penstock._engine.coordinator.settings import EarlierRun
@@ -14,6 +17,7 @@ from penstock._engine.driver.client import resumption
 from penstock._engine.driver.client.resumption import _NOTED, Resumption
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.processes.supervision_note import SupervisionNote
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
@@ -22,6 +26,8 @@ from penstock.errors import MissingRecordsError, SupervisionNoteError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
 
 DIRECTORY = {"execution.checkpointing.dir": "/checkpoints"}
 GIVEN = Configuration.from_dict(DIRECTORY | {"execution.state-recovery.path": "/savepoints/one"})
@@ -158,6 +164,53 @@ def test_end_of_a_job_is_noted(note: SupervisionNote) -> None:
     assert [(job.has_ended, job.pid) for job in note.read().values()] == [(False, os.getpid())]
     run(note, "prices", "a" * 32, GIVEN, JobStatus.FINISHED)  # a process that only finds that it has
     assert [job.has_ended for job in note.read().values()] == [True]
+
+
+def run_next(process: Resumption, story: Story, asks: Asks | None = None, **settings: str) -> Chapter:
+    """Run the next job of a program."""
+    kept = {"execution.checkpointing.dir": str(story.place / "checkpoints")}
+    found, noted = process.next_job("story", Configuration.from_dict(kept))
+
+    def watch(driven: Driven) -> None:
+        start = driven.loop.coordinator._start
+        start._settings = replace(start._settings, earlier=noted.earlier)
+        driven.loop.add_listener(noted.follow(driven.driver))
+
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", range(12)))
+
+    known = {"recover": "latest", "job_id": found.to_dict()["penstock.job-id"]} if noted.earlier else {}
+    return story.run(program, asks=asks, watch=watch, **known, **settings)
+
+
+def cancel(driver: JobDriver) -> None:
+    driver.cancel()
+
+
+def crash(_: JobDriver) -> None:
+    raise CrashError
+
+
+@pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
+@pytest.mark.parametrize("how", [cancel, StopMode.SUSPEND, StopMode.DRAIN, StopMode.CANCEL])
+def test_job_that_a_user_has_ended_stays_so_while_the_others_of_its_program_resume(
+    note: SupervisionNote, tmp_path: Path, how: Any, retention: str
+) -> None:
+    ended, going = Story(tmp_path / "ended"), Story(tmp_path / "going")
+    first = Resumption(note)
+    before = run_next(first, ended, {3: how}, retention=retention)
+    with pytest.raises(CrashError):
+        run_next(first, going, {3: crash})
+    records = len(ended.records_of_jobs())
+    run_next(Resumption(note), ended, retention=retention)  # and this process crashes then
+    second = Resumption(note)
+    again = run_next(second, ended, retention=retention)
+    assert (again.status, again.outputs) == (before.status, {})
+    assert (type(again.error), str(again.error)) == (type(before.error), str(before.error))
+    assert len(ended.records_of_jobs()) == records
+    last = run_next(second, going)
+    assert last.status is JobStatus.FINISHED
+    assert last.outputs["out"] == list(range(4, 12))
 
 
 def lose(note: SupervisionNote, how: str) -> None:

@@ -14,6 +14,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.chain import CheckpointRetention
 from penstock._engine.coordinator.life.start_reactions import START, react
+from penstock._engine.coordinator.life.termination import ENDS
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, ENTRY_ANSWERS, LIVE, TAKEN_OVER, Rule
 from penstock._engine.coordinator.restore.commit_decisions import published
@@ -60,6 +61,11 @@ class JobParts:
         return f"job {self.start.job_id} {self.refusal}" if self.refusal else ""
 
 
+#: Said of a job that has ended before this start.
+_DONE: Final = "Job {!r} has {} already; there is nothing to run"
+_STOPPED: Final = "Job {!r} was {} in an earlier process of this program, and is not started again"
+
+
 # ------------------------------------------------------------------------------------------------------------ the start
 
 
@@ -74,9 +80,10 @@ def _taken_over(job: JobParts) -> None:
     context, start = job.context, job.start
     ended = start.already_ended
     if ended is not None:
-        text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
+        is_done = ended.kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}
+        text = (_DONE if is_done else _STOPPED).format(ended.job_name, ended.kind.value)
         context.emit(do.LogMessage(text, unexpected=True, shown=True))
-        job.termination.end(JobStatus.FINISHED)
+        job.termination.end(ENDS[ended.kind], checkpoint=ended.keeps_checkpoints)
         return
     assert start.chain is not None
     retained, claimed = job.settings.retention.retained, start.chain.claimed

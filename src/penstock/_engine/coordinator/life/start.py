@@ -77,6 +77,10 @@ _WRITERS: Final = frozenset({OperatorRole.SINK_WRITER, OperatorRole.CACHE})
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
 
+#: The last entries of a job that has read all of its input, and of one that a user has ended.
+_DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
+_STOPPED: Final = frozenset({ChainEntryKind.SUSPENDED, ChainEntryKind.DRAINED, ChainEntryKind.CANCELED})
+
 _NOTHING_TO_DECIDE: Final = (
     "job {} begins without a checkpoint, so it has nothing to decide about; start it from the checkpoint of which the "
     "error spoke (execution.state-recovery.path: latest, or penstock run -s latest)"
@@ -230,26 +234,19 @@ class JobStart:
         if self._newest is None or self._newest.kind is not ChainEntryKind.FINISHED:
             return self._take_over()
         if self._was_late:
-            return self._end_finished()
+            return self._end_finished(self._newest)
         self.phase = StartPhase.LOOKING_FOR_EVENTS
         return [FindJobEvents(self.job_id, self._newest.run_id)]
 
     def job_events_found(self, event: JobEventsFound) -> list[Instruction]:
         """End the job that has finished: its events are deleted last, so its program has not heard of its end."""
-        return self._end_finished() if event.are_there else self._take_over()
+        assert self._newest is not None
+        return self._end_finished(self._newest) if event.are_there else self._take_over()
 
-    def _end_finished(self) -> list[Instruction]:
-        """End the job that has finished.
-
-        What it collected for that program is gone. A job that writes nothing else computes it once more.
-        """
-        if self._settings.collects:
-            if not any(node.factory.role in _WRITERS for node in self._graph.operators.values()):
-                return self._take_over()
-            raise UndeliveredResultsError(self._settings.job_name, self.job_id)
-        self.already_ended = self._newest
-        self.phase = StartPhase.DONE
-        return []
+    def _end_finished(self, finished: ChainEntry) -> list[Instruction]:
+        """Run nothing; but a job that has only collected its results, and writes nothing, computes them once more."""
+        writes = any(node.factory.role in _WRITERS for node in self._graph.operators.values())
+        return self._take_over() if self._settings.collects and not writes else self._end(finished)
 
     @property
     def _continues(self) -> bool:
@@ -272,12 +269,8 @@ class JobStart:
         match entry.kind:
             case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
                 return self._restore(entry, event.path)
-            case ChainEntryKind.FINISHED | ChainEntryKind.DRAINED if self._settings.latest and not self._reopens:
-                if self._settings.collects:
-                    raise UndeliveredResultsError(self._settings.job_name, self.job_id)
-                self.already_ended = entry
-                self.phase = StartPhase.DONE
-                return []
+            case _ if self._stays_ended(entry):
+                return self._end(entry)
             case ChainEntryKind.SUSPENDED | ChainEntryKind.DRAINED | ChainEntryKind.CANCELED if (
                 entry.savepoint is not None
             ):
@@ -293,6 +286,21 @@ class JobStart:
                 if entry.kind is ChainEntryKind.TAKEOVER:
                     reason = "that entry is of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
+
+    def _stays_ended(self, entry: ChainEntry) -> bool:
+        """Tell whether an entry is the end of the job: it has finished, or was stopped in its supervised program."""
+        earlier, collects = self._settings.earlier, self._settings.collects
+        if entry.kind in _STOPPED and earlier is not None and earlier.has_ended and not collects:
+            return True
+        return entry.kind in _DONE and self._settings.latest and not self._settings.reopened_sources
+
+    def _end(self, entry: ChainEntry) -> list[Instruction]:
+        """Run nothing: the job has ended, and what it collected went to an earlier program."""
+        if self._settings.collects:
+            raise UndeliveredResultsError(self._settings.job_name, self.job_id)
+        self.already_ended = entry
+        self.phase = StartPhase.DONE
+        return []
 
     def _check_program(self, begun: ChainEntry) -> None:
         """Refuse to recover a batch job that another program has begun."""
@@ -479,8 +487,3 @@ class JobStart:
     @property
     def _job(self) -> str:
         return f"{self._settings.job_name!r} ({self.job_id})"
-
-    @property
-    def _reopens(self) -> bool:
-        """Whether a job that has ended may continue."""
-        return bool(self._settings.reopened_sources)

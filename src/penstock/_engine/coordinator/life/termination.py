@@ -147,7 +147,8 @@ class JobTermination:
         self._context.emit(*self._requests.give_up(f"the job is {status.name}"))
         self._context.go(Phase.ENDED)
         self._context.show(status)
-        parent = self._start.chain.parent if self._start.chain else None
+        record = self._start.already_ended or self._start.chain
+        parent = record.parent if record else None
         self._context.emit(do.EndDriver(status, error, parent.path if parent and checkpoint else None))
 
 

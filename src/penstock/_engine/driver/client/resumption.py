@@ -2,8 +2,8 @@
 
 `penstock run --supervise` names a file (`processes.supervision_note`). Every job is noted there after its takeover;
 from then on it resumes from its newest checkpoint, and not from the one that the program or the command line named. A
-job is identified by its name and, among several of one name, by its place among the jobs of the program, which is the
-same program each time.
+job that was cancelled or stopped meanwhile stays so. A job is identified by its name and, among several of one name, by
+its place among the jobs of the program, which is the same program each time.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Resumption:
             configuration.remove_config(option_table.COMMITTABLES.key)  # the process before has decided
         earlier = None
         if before is not None and before.is_kept:
-            earlier = EarlierRun(_NOTED, before.checkpoint_id)
+            earlier = EarlierRun(_NOTED, before.checkpoint_id, before.has_ended)
         return configuration, ResumableJob(self, place, earlier, is_kept=is_kept)
 
     def _take(self, place: int, job_name: str) -> NotedJob | None:
