@@ -194,7 +194,7 @@ class LocalStateError(RestoreError):
 
 @declared
 class CheckpointClaimedError(RestoreError):
-    """A checkpoint or savepoint that a job was to claim belongs to another job, which may still run."""
+    """A checkpoint or savepoint that a job was to claim, or to continue from as its own, was claimed by another job."""
 
     path: str  #: the checkpoint or savepoint
     job_id: str  #: the job that has claimed it, 32 hexadecimal digits

@@ -66,6 +66,8 @@ class ReadChainEntry:
     #: Whether another file names the entry, and not the user. Then an unsigned entry is refused if other users can
     #: change it.
     is_followed: bool = False
+    #: The job that is to continue from its own checkpoint; it is refused if another job has claimed that.
+    continued_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,25 @@ def test_second_claim_is_refused_before_anything_is_written_and_names_the_first(
     expect_everything(story)
 
 
+@pytest.mark.parametrize("place", ["the same", "another"])
+def test_job_does_not_continue_from_its_own_checkpoint_that_another_one_has_claimed(tmp_path: Path, place: str) -> None:
+    story, others = Story(tmp_path), list[Chapter]()
+    before = story.run(program, asks={3: cancel})
+
+    def again(_: JobDriver) -> None:
+        records = contents(tmp_path / "checkpoints")
+        others.append(Story(tmp_path).run(program, recover="latest", job_id=before.driver.job_id))
+        assert contents(tmp_path / "checkpoints") == records
+
+    claimant = story.run(
+        program, asks={2: again}, recover=str(before.driver.checkpoint), **TO_OWN, **elsewhere(story, place)
+    )
+    error = others[0].error
+    assert isinstance(error, CheckpointClaimedError)
+    assert (error.path, error.job_id) == (before.driver.checkpoint, claimant.driver.job_id)
+    expect_everything(story)
+
+
 @pytest.mark.parametrize("kind", ORIGINS)
 def test_copies_may_start_from_what_is_claimed_and_are_told_by_whom(tmp_path: Path, kind: str) -> None:
     story, copies = Story(tmp_path), list[Chapter]()

@@ -194,7 +194,10 @@ class JobStart:
         if not self._ids:
             return self._choose(None)
         self.phase = StartPhase.LOOKING
-        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.finds_itself)]
+        return [self._read(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.finds_itself)]
+
+    def _read(self, path: str, *, is_followed: bool) -> ReadChainEntry:
+        return ReadChainEntry(path, is_followed, self.job_id if self._settings.finds_itself else None)
 
     def newest_read(self, event: ChainEntryRead) -> list[Instruction]:
         """Choose what to restore, knowing the newest entry.
@@ -318,7 +321,7 @@ class JobStart:
         if path in self._followed:
             raise CorruptCheckpointError(named_by, f"it continues from {path}, and that from it")
         self._followed.add(path)
-        return ReadChainEntry(path, is_followed=True)
+        return self._read(path, is_followed=True)
 
     def _restore(self, entry: ChainEntry, path: str) -> list[Instruction]:
         if entry.snapshot is None:

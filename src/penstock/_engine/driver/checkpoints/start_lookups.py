@@ -129,7 +129,11 @@ class StartLookups:
         return ev.ChainEntriesListed(ids)
 
     def read_entry(self, instruction: do.ReadChainEntry) -> ev.Event:
-        """Read an entry by the path of its checkpoint or metadata."""
+        """Read an entry by the path of its checkpoint or metadata.
+
+        Raises:
+            CheckpointClaimedError: A job is to continue from its own checkpoint, which another job has claimed.
+        """
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = locate(self._storage, path)
         shown = inner if storage is self._storage else storage.full_path(inner)
@@ -148,6 +152,8 @@ class StartLookups:
             if (reason := foreign_link(path)) is not None:
                 raise ExposedCheckpointError(path, reason)
             _check_own(storage, inner, entry, seen)
+        if entry is not None and entry.kind is ChainEntryKind.CHECKPOINT and entry.job_id == instruction.continued_by:
+            check_claim(storage, inner, entry.job_id, self._storage.options)
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
