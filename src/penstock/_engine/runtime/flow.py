@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Records leave a task at the latest after this time, and idle levels get a tick each so many seconds. Where it has
-#: nothing more to process, records leave it at once, but not more often than that.
+#: Records leave a task at the latest after the first time, and after the second one where its reader has nothing more
+#: for now, or the level above may have sent all that it has. Idle levels get a tick each so many seconds.
 _FLUSH_S: Final = 0.01
-_REST_S: Final = 0.001
+_REST_S: Final = 0.002
 _TICK_S: Final = 0.01
 #: Where a task has many tasks above or below, ticks are rarer: each is a row, which takes some 30 us to read alone.
 _TICK_S_A_SLOT: Final = 0.001
@@ -40,7 +40,7 @@ class Pace:
 class Flow:
     """When a task sends its records, sends a tick to the level below, and looks for due timers.
 
-    Small blocks cost much, so a task that is busy fills them; one that rests need not wait for more.
+    Small blocks cost much, so a reader that has more to read fills them; others do not wait for more.
 
     Args:
         slots: The most tasks of a level.

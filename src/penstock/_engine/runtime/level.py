@@ -190,7 +190,7 @@ class LevelTask:
                 yield from self._take_block(row)
             if self._failed:
                 return
-            yield from self._ready(rests=row.kind == PayloadKind.TICK)
+            yield from self._ready(rests=True)  # more rows may come, or none for a while
 
     def _end(self) -> Iterator[pa.RecordBatch]:
         for runtime in self._subtasks.values():
