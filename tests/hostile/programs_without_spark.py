@@ -16,7 +16,8 @@ def _runner(*_: object, **__: object) -> InProcessEpochRunner:
 def install() -> None:
     """Put the runner of tests in the place of the one on Spark."""
     places: Any = session, epoch, shipping
-    places[0].get_session = lambda *_, **__: SimpleNamespace(slots=2)
+    places[0].get_session = lambda *_, **__: SimpleNamespace(slots=2, session=SimpleNamespace(sparkContext=None))
+    places[0].slot_count = lambda _: 2
     places[1].SparkEpochRunner = _runner
     places[2].is_local = lambda _: True
 

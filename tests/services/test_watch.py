@@ -69,8 +69,11 @@ class User:
         assert self.process.returncode == 0
 
     def has_server(self) -> bool:
-        state = Path(f"/proc/{self.server}/stat")
-        return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+        try:
+            state = Path(f"/proc/{self.server}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return state.rpartition(")")[2].split()[0] != "Z"
 
     def has_nothing(self) -> bool:
         deadline = time.monotonic() + PATIENCE_S
