@@ -269,7 +269,7 @@ class Program:
 
     def _add(self, number: int, operator: Operator, taken: list[Any]) -> Any:
         if self.changed == number:
-            taken[0] = taken[0].map(same).name("extra")
+            taken[0] = self._known(taken[0].map(same).name("extra"), "extra")
         if operator.edge != "forward" and operator.kind not in KEYED | TWO_INPUTS:
             taken[0] = getattr(taken[0], operator.edge)()
         made = BUILD[operator.kind](*taken)
@@ -278,18 +278,21 @@ class Program:
             return self._timed(made)
         is_plain = self.job.keys in TYPES and operator.kind in {"map", "filter", "flat map"}
         if operator.declared and is_plain and has_keys(self.job, operator):
-            return made.map(same, DECLARED[self.job.keys])
+            return self._known(made.map(same, DECLARED[self.job.keys]), f"type of {self._last}")
         return made
 
     def _named(self, stream: Any, uid: str) -> Any:
         self._last = uid
         stream.set_parallelism(next(self._left))
+        return self._known(stream, uid)
+
+    def _known(self, stream: Any, uid: str) -> Any:
         return stream.uid(uid) if self.job.uids else stream
 
     def _timed(self, stream: Any) -> Any:
         """Give the records of a stream their stamps."""
         stream = stream.assign_timestamps_and_watermarks(at_the_end())
-        return stream.uid(f"times of {self._last}") if self.job.uids else stream
+        return self._known(stream, f"times of {self._last}")
 
 
 def same(record: Any) -> Any:
