@@ -1,7 +1,7 @@
-"""The rows that travel between the levels of one epoch: columns, kinds and addresses.
+"""The rows that travel between the levels of one epoch: kinds and addresses.
 
-Every Spark row of an epoch has the same seven columns. `runtime.row_buffer` writes and reads them, and `spark.epoch`
-declares them to Spark; nothing here looks into a payload.
+Spark knows a row by two columns: the slot of the next level that it is for, and the row. `runtime.row_buffer` writes
+and reads them, and `spark.epoch` declares them to Spark; nothing here looks into a payload.
 """
 
 from __future__ import annotations

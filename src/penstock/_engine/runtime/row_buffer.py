@@ -17,17 +17,8 @@ from penstock.errors import DamagedBlockError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: The types of all columns but the payload, for `array` and Arrow; pa.array() would import all of pandas.
-_TYPES: Final = (
-    ("i", pa.int32()),
-    ("i", pa.int32()),
-    ("i", pa.int32()),
-    ("i", pa.int32()),
-    ("q", pa.int64()),
-    ("i", pa.int32()),
-)
-#: All columns but the payload, as a seal covers them.
-_HEAD: Final = struct.Struct(f"<{''.join(code for code, _ in _TYPES)}")
+#: The fields of a row before its payload.
+_HEAD: Final = struct.Struct("<iiiiqi")
 _SEAL_BYTES: Final = 16
 #: Where a damaged row comes from, behind "A block".
 OF_PIPELINED: Final = "of a pipelined exchange"
@@ -69,16 +60,14 @@ class RowSeals:
         """Return a row without its seal.
 
         Args:
-            row: The row. Its slot may be another number that Spark puts into the same partition, see `spark.places`.
+            row: The row.
             slot: The slot that reads it.
 
         Raises:
             DamagedBlockError: No task of this attempt has sent it so to this slot.
         """
-        if None in row:  # Spark's rows can have nulls
-            raise DamagedBlockError(0, OF_PIPELINED, "a part of it is missing")
-        opened = row._replace(slot=slot, payload=row.payload[_SEAL_BYTES:])
-        if not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
+        opened = row._replace(payload=row.payload[_SEAL_BYTES:])
+        if row.slot != slot or not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
             raise DamagedBlockError(len(row.payload), OF_PIPELINED, "no task of this job has sent it so")
         return opened
 
@@ -97,31 +86,38 @@ def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None, sl
         slot: The slot that reads rows with seals.
     """
     for batch in batches:
-        *heads, payloads = cast("list[Any]", batch.columns)  # pyright: ignore[reportUnknownMemberType]
-        for place, head in enumerate(zip(*(column.to_pylist() for column in heads), strict=True)):
-            row = ExchangeRow(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
+        column = cast("pa.Array[Any]", cast("Any", batch).column(1))
+        for place in range(len(column)):  # one at a time: a payload has megabytes
+            row = _row_of(column[place].as_py())
             yield row if seals is None else seals.opened(row, slot)
 
 
+def _row_of(data: bytes | None) -> ExchangeRow:
+    if data is None or len(data) < _HEAD.size:  # made up: Spark's rows can have nulls
+        raise DamagedBlockError(len(data or b""), OF_PIPELINED, "a part of it is missing")
+    return ExchangeRow(*_HEAD.unpack_from(data), payload=data[_HEAD.size :])
+
+
 def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:
-    """Return rows as one Arrow batch."""
-    *numbers, payloads = zip(*rows, strict=True) if rows else [()] * (len(_TYPES) + 1)
-    arrays: list[Any] = [
-        pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(array(code, column))])
-        for (code, kind), column in zip(_TYPES, numbers, strict=True)
-    ]
-    arrays.append(_array(pa.binary(), payloads))
-    return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(ExchangeRow._fields))
+    """Return rows as one Arrow batch: the slot of each, by which Spark partitions, and the whole row."""
+    slots = pa.py_buffer(array("i", [row.slot for row in rows]))
+    column: Any = pa.Array.from_buffers(pa.int32(), len(rows), [None, slots])
+    parts = [part for row in rows for part in (_HEAD.pack(*row[:-1]), row.payload)]
+    ends = array("i", accumulate((_HEAD.size + len(row.payload) for row in rows), initial=0))
+    data = _array(pa.binary(), ends, parts)
+    return cast("Any", pa.RecordBatch).from_arrays([column, data], ["slot", "row"])
 
 
 def text_batch(texts: Sequence[str]) -> pa.RecordBatch:
     """Return texts as one Arrow batch with one column."""
-    return cast("Any", pa.RecordBatch).from_arrays([_array(pa.string(), [text.encode() for text in texts])], ["text"])
+    parts = [text.encode() for text in texts]
+    ends = array("i", accumulate(map(len, parts), initial=0))
+    return cast("Any", pa.RecordBatch).from_arrays([_array(pa.string(), ends, parts)], ["text"])
 
 
-def _array(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array[Any]:
-    ends = pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
-    return pa.Array.from_buffers(kind, len(values), [None, ends, pa.py_buffer(b"".join(values))])
+def _array(kind: pa.DataType, ends: array[int], parts: Sequence[bytes]) -> pa.Array[Any]:
+    """Return values that follow each other in the bytes of the parts, by the ends of the values."""
+    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))])
 
 
 class RowTaker(Protocol):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark import TaskContext
 from pyspark.errors import PythonException
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from penstock import __version__
 from penstock._engine.plan.dispatches import pack
@@ -57,10 +57,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-_SCHEMA: Final = StructType(
-    [StructField(name, IntegerType()) for name in ("slot", "target", "channel", "seq")]
-    + [StructField("token", LongType()), StructField("kind", IntegerType()), StructField("payload", BinaryType())]
-)
+_SCHEMA: Final = StructType([StructField("slot", IntegerType()), StructField("row", BinaryType())])
 
 #: The output of the last level, which the driver collects: each row's kind and payload as text.
 ANSWERS: Final = StructType([StructField("text", StringType())])

@@ -203,11 +203,11 @@ def test_rows_are_read_as_they_were_on_several_hosts_where_a_number_stands_for_t
     for row in rows():
         buffer.add(row)
     [batch] = towards(numbers(SLOT + 1), lambda batches: batches)(iter([buffer.drain()]))
-    assert [row.slot for row in rows_of([batch])] != [SLOT, SLOT]
+    assert batch.column(0).to_pylist() != [SLOT, SLOT]
     assert list(rows_of([batch], SEALS, SLOT)) == list(rows())
 
 
-@given(st.sampled_from(ExchangeRow._fields[1:]), st.integers(0, 1), st.binary(max_size=30))
+@given(st.sampled_from(ExchangeRow._fields), st.integers(0, 1), st.binary(max_size=30))
 def test_row_that_no_task_has_sent_so_is_not_decoded(field: str, place: int, payload: bytes) -> None:
     sent = passed_on(SEALS)
     before = sent[place]
@@ -237,9 +237,9 @@ def test_row_that_was_sent_to_another_slot_is_not_decoded() -> None:
         read(passed_on(SEALS), 0)
 
 
-@pytest.mark.parametrize("field", ExchangeRow._fields)
-def test_row_with_a_part_that_is_missing_is_not_decoded(field: str) -> None:
-    batch = pa.RecordBatch.from_pylist([{**next(rows())._asdict(), field: None}], schema=RowBuffer().drain().schema)
+@pytest.mark.parametrize("data", [None, b"", b"short"])
+def test_row_with_a_part_that_is_missing_is_not_decoded(data: bytes | None) -> None:
+    batch = pa.RecordBatch.from_pylist([{"slot": SLOT, "row": data}], schema=RowBuffer().drain().schema)
     with pytest.raises(DamagedBlockError, match="a part of it is missing"):
         list(rows_of([batch], SEALS, SLOT))
 
