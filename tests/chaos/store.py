@@ -50,8 +50,8 @@ class Weather:
         self.requests = 0
         self.met: set[str] = set()
         self.has_refused_deletions = False
-        #: Whether a write of which the caller was told that it had failed took effect much later.
-        self.has_written_late = False
+        #: The files that were written after the caller had been told that this had failed, in full.
+        self.written_late: set[str] = set()
         self._coming: list[Trouble] = []
         #: By kind: for how many more requests of its calls.
         self._left: dict[str, int] = {}

@@ -75,7 +75,7 @@ class Liar(Weather):
         self.calls: list[str] = []
         self._lie, self._at = lie, at
         self._is_away = False
-        self._later: list[tuple[int, Callable[[], Any]]] = []
+        self._later: list[tuple[int, str, Callable[[], Any]]] = []
         #: In full.
         self._put: list[str] = []
         self._deleted: list[str] = []
@@ -91,8 +91,9 @@ class Liar(Weather):
             return work()
         self.calls.append(call)
         while self._later and self._later[0][0] <= len(self.calls):
-            self._later.pop()[1]()
-            self.has_written_late = True
+            _, path, write = self._later.pop()
+            write()
+            self.written_late.add(path)
         if self._lie is not None and len(self.calls) == self._at:
             assert call in LIES[self._lie], "each life has the same requests up to the lie"
             self.met.add("lie")
@@ -115,7 +116,7 @@ class Liar(Weather):
                 work()
                 return False
             case "effect after the answer" | "effect long after the answer":
-                self._later.append((len(self.calls) + DELAYS[lie], work))
+                self._later.append((len(self.calls) + DELAYS[lie], path, work))
             case "torn read" if call == "find":
                 data = work()
                 return data and data[: len(data) // 2]

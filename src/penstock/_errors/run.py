@@ -290,7 +290,7 @@ class BatchColumnsError(JobRunError):
 
 @declared
 class DamagedBlockError(JobRunError):
-    """A block from another task cannot be read; the restart strategy says whether the job goes on."""
+    """A task cannot read a block from another task. The epoch has failed, and the restart strategy decides."""
 
     size: int  #: its bytes
     encoding: str  #: what its first byte says that it is
