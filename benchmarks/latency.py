@@ -52,6 +52,7 @@ AT_ONCE_NAME, AT_ONCE = "at once", "penstock_at_once.py"
 SYSTEMS = {
     "penstock": ("penstock", "penstock_latency.py", ()),
     "pipelined penstock": ("penstock", "penstock_latency.py", ("pipelined",)),
+    "pipelined penstock, parallelism 1": ("penstock", "penstock_latency.py", ("pipelined", "1")),
     "at once, pipelined, two levels": ("penstock", AT_ONCE, ("pipelined", "2")),
     "at once, pipelined, three levels": ("penstock", AT_ONCE, ("pipelined", "3")),
     "at once, blocking, two levels": ("penstock", AT_ONCE, ("blocking", "2")),

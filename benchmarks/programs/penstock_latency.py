@@ -1,4 +1,4 @@
-"""The latency job for Penstock: PORT DIRECTORY SECONDS INTERVAL_MS [EXCHANGE]; PORT is the second one.
+"""The latency job for Penstock: PORT DIRECTORY SECONDS INTERVAL_MS [EXCHANGE [PARALLELISM]]; PORT is the second one.
 
 A source that can be read again, a keyed process function with a counter in a ValueState, and the file sink, whose files
 appear when their checkpoint is complete.
@@ -33,7 +33,6 @@ from penstock.datastream.functions import RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 
 KEYS = 1_000
-PARALLELISM = 2
 
 Record = tuple[int, int]
 
@@ -141,13 +140,15 @@ def run_for(env: StreamExecutionEnvironment, seconds: float) -> None:
         client.get_job_execution_result().result()
 
 
-def main(port: int, directory: Path, seconds: float, interval_ms: int, exchange: str = "blocking") -> None:
+def main(
+    port: int, directory: Path, seconds: float, interval_ms: int, exchange: str = "blocking", parallelism: str = "2"
+) -> None:
     configuration = Configuration()
     configuration.set_string("penstock.exchange", exchange)
     configuration.set_string("penstock.exchange.trusted-network", "true")
     configuration.set_string("execution.checkpointing.dir", str(directory / "checkpoints"))
     configuration.set_string("execution.checkpointing.interval", f"{interval_ms} ms")
-    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(int(parallelism))
     encoder: Any = Encoder.simple_string_encoder()
     policy = RollingPolicy.on_checkpoint_rolling_policy()
     sink = FileSink.for_row_format(str(directory / "out"), encoder).with_rolling_policy(policy).build()
