@@ -258,7 +258,6 @@ class Life:
         self.tale.append(f"{chapter.sizes} {chapter.start}: {run.happened or 'nothing'}; {status and status.name}")
         if run.has_claimed:  # what comes next continues this run, whatever becomes of it
             self.shape, self.savepoint, self.anew = chapter, None, False
-        if run.epochs:
             self.was_killed_last = told is None
         if told is None:
             return False
