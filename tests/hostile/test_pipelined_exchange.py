@@ -73,7 +73,8 @@ def unsafe_row(numbers: tuple[int, ...], payload: bytes) -> bytes:
 
 
 def rows(payload: bytes, target: int, kind: int, token: int = 7) -> bytes:
-    data = unsafe_row((0, target, 0, 0, token, kind), payload) + struct.pack(">i", -1)
+    head = struct.pack("<iiiiqi", 0, target, 0, 0, token, kind)
+    data = unsafe_row((0,), head + payload) + struct.pack(">i", -1)
     return struct.pack(">iq", len(data), 0) + data
 
 

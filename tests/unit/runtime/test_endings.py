@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from penstock._engine.runtime.row_buffer import ExchangeRow
+    from penstock._engine.runtime.row_buffer import ExchangeRow, RowSeals
 
 
 class Ending(ProcessFunction, CheckpointListener):
@@ -95,9 +95,9 @@ def test_between_many_subtasks_all_levels_end_in_the_epoch_after_the_last_record
 ) -> None:
     closings: list[ExchangeRow] = []
 
-    def noting(rows: Sequence[ExchangeRow]) -> Any:
+    def noting(rows: Sequence[ExchangeRow], seals: RowSeals | None) -> Any:
         closings.extend(row for row in rows if row.kind == PayloadKind.CLOSING)
-        return record_batch(rows)
+        return record_batch(rows, seals)
 
     monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 0)
     monkeypatch.setattr(row_buffer, "record_batch", noting)

@@ -63,6 +63,23 @@ def test_a_channel_that_was_idle_before_holds_the_watermark_where_it_is_until_it
     assert valve.close(B, idle(5)) == 150
 
 
+def test_in_a_pipelined_epoch_a_channel_that_was_idle_before_holds_nothing_until_it_has_caught_up() -> None:
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100, flows=True)
+    assert valve.advance(A, 150) == 150
+    assert valve.advance(B, 120) is None
+    assert valve.advance(A, 200) == 200
+    assert valve.advance(B, 210) is None
+    assert valve.advance(A, 300) == 210
+    assert valve.close(B, at(310)) == 300
+
+
+def test_in_a_pipelined_epoch_channels_that_were_all_idle_follow_the_first_that_wakes() -> None:
+    valve = WatermarkValve([A, B], {A: idle(100), B: idle(5)}, 100, flows=True)
+    assert valve.advance(B, 150) == 150
+    assert valve.close(A, at(160)) is None
+    assert valve.advance(B, 170) == 160
+
+
 def test_the_watermark_never_goes_back_when_an_idle_channel_wakes_behind_it() -> None:
     valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
     assert valve.advance(B, 50) is None

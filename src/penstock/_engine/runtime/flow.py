@@ -52,9 +52,9 @@ class Flow:
         self._clock, self._flushed = clock, clock()
 
     def is_flush_due(self, *, rests: bool) -> bool:
-        """Tell whether records have waited long enough for others, and begin again if so."""
-        now = self._clock()
-        if now - self._flushed < (_REST_S if rests else _FLUSH_S):
-            return False
-        self._flushed = now
-        return True
+        """Tell whether records have waited long enough for others."""
+        return self._clock() - self._flushed >= (_REST_S if rests else _FLUSH_S)
+
+    def flushed(self) -> None:
+        """Note that records were sent; the next ones wait from now on."""
+        self._flushed = self._clock()

@@ -25,6 +25,7 @@ class InputChannels:
         dispatch: The subtask's part of the epoch.
         known: The status of each edge's channels when the epoch began.
         ends: The senders that are expected to end with the epoch, by edge.
+        flows: Whether the epoch is pipelined, so that the channels are read at the same time.
     """
 
     def __init__(
@@ -33,6 +34,8 @@ class InputChannels:
         dispatch: SubtaskDispatch,
         known: Mapping[int, EdgeStatus],
         ends: Mapping[int, Collection[int]] = MappingProxyType({}),
+        *,
+        flows: bool = False,
     ) -> None:
         self._inputs = inputs
         self._ends = {channel_number(edge, sender) for edge, senders in ends.items() for sender in senders}
@@ -42,7 +45,7 @@ class InputChannels:
         self.ending = sorted(ended) if dispatch.is_new else []
         if dispatch.is_new:
             statuses = {channel: status for channel, status in statuses.items() if channel not in ended}
-        self.valve = WatermarkValve(inputs, statuses, dispatch.input_watermark)
+        self.valve = WatermarkValve(inputs, statuses, dispatch.input_watermark, flows=flows)
         #: The sum of the tokens of the rows that were read, by edge.
         self._tokens = defaultdict[int, int](int)
         #: Whether each channel is idle, and for how long its sender could have read.
@@ -66,6 +69,10 @@ class InputChannels:
         self.note_row(channel, token)
         self._times[channel] = ReadingTime(update[1], read_ms)
         return self.valve.input_watermark_status(channel, update)
+
+    def is_closed(self, channel: int) -> bool:
+        """Tell whether a channel's control row was read, which comes behind its data."""
+        return channel in self._times
 
     def close_silent(self) -> int | None:
         """Note that all rows were read; return the subtask's watermark when that rises."""

@@ -239,13 +239,13 @@ class LevelTask:
 
     def _take_block(self, row: ExchangeRow) -> Iterator[pa.RecordBatch]:
         name = row.target, row.channel
-        if row.seq != self._expected_seq.get(name, 0):
+        runtime = self._subtasks[row.target]
+        if row.seq != self._expected_seq.get(name, 0) or runtime.channels.is_closed(row.channel):
             msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
-            if self._seals is not None:  # a stranger may have sent a row again
+            if self._seals is not None:  # a stranger may have sent a row again, or in another order
                 raise DamagedBlockError(len(row.payload), OF_PIPELINED, msg)
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1
-        runtime = self._subtasks[row.target]
         runtime.channels.note_row(row.channel, row.token)
         if row.kind == PayloadKind.FRAGMENT:
             self._fragments.setdefault(name, []).append(row.payload)
@@ -335,14 +335,19 @@ class LevelTask:
 
     def _ready(self, *, rests: bool = False) -> Iterator[pa.RecordBatch]:
         """Pass on what is enough, or has waited; `rests` says that nothing more is there to be processed now."""
-        if self._flow is not None and self._flow.is_flush_due(rests=rests) and (width := self._width_below()):
+        width = self._width_below()
+        if self._flow is not None and width and self._flow.is_flush_due(rests=rests):
             for edge in chain.from_iterable(runtime.edges for runtime in self._subtasks.values()):
                 edge.flush()
+            slots = self._rows.slots
+            if slots:  # else the next record would wait for others behind a flush that sent none
+                self._flow.flushed()
             # Spark passes a row on when another one follows.
-            for slot in range(width) if self._flow.tick.is_due() else sorted(self._rows.slots):
+            ticked = range(width) if self._flow.tick.is_due() else sorted(slots)
+            for slot in ticked:
                 target = slot_target(self._dispatch.level + 1, slot)
                 self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.TICK, b""))
-            if self._rows.slots:
+            if ticked:
                 yield self._rows.drain()
         elif self._rows.is_ready:
             yield self._rows.drain()

@@ -52,28 +52,10 @@ class RowSeals:
     def __init__(self, key: bytes, epoch: str, level: int) -> None:
         self._key = blake2b(f"{epoch} {level}".encode(), key=key, digest_size=32).digest()
 
-    def sealed(self, row: ExchangeRow) -> ExchangeRow:
-        """Return a row with its seal in front of its payload."""
-        return row._replace(payload=self._seal(row) + row.payload)
-
-    def opened(self, row: ExchangeRow, slot: int) -> ExchangeRow:
-        """Return a row without its seal.
-
-        Args:
-            row: The row.
-            slot: The slot that reads it.
-
-        Raises:
-            DamagedBlockError: No task of this attempt has sent it so to this slot.
-        """
-        opened = row._replace(payload=row.payload[_SEAL_BYTES:])
-        if row.slot != slot or not compare_digest(self._seal(opened), row.payload[:_SEAL_BYTES]):
-            raise DamagedBlockError(len(row.payload), OF_PIPELINED, "no task of this job has sent it so")
-        return opened
-
-    def _seal(self, row: ExchangeRow) -> bytes:
-        seal = blake2b(_HEAD.pack(*row[:-1]), key=self._key, digest_size=_SEAL_BYTES)
-        seal.update(row.payload)
+    def seal(self, head: bytes | memoryview, payload: bytes | memoryview) -> bytes:
+        """Return the seal of a row, which stands between its head and its payload."""
+        seal = blake2b(head, key=self._key, digest_size=_SEAL_BYTES)
+        seal.update(payload)
         return seal.digest()
 
 
@@ -84,26 +66,45 @@ def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None, sl
         batches: The batches.
         seals: Checks the rows; None where they have no seals.
         slot: The slot that reads rows with seals.
+
+    Raises:
+        DamagedBlockError: No task of this attempt has sent a row so to this slot.
     """
     for batch in batches:
         column = cast("pa.Array[Any]", cast("Any", batch).column(1))
         for place in range(len(column)):  # one at a time: a payload has megabytes
-            row = _row_of(column[place].as_py())
-            yield row if seals is None else seals.opened(row, slot)
+            yield _row_of(cast("Any", column[place]).as_buffer(), seals, slot)
 
 
-def _row_of(data: bytes | None) -> ExchangeRow:
-    if data is None or len(data) < _HEAD.size:  # made up: Spark's rows can have nulls
-        raise DamagedBlockError(len(data or b""), OF_PIPELINED, "a part of it is missing")
-    return ExchangeRow(*_HEAD.unpack_from(data), payload=data[_HEAD.size :])
+def _row_of(data: pa.Buffer | None, seals: RowSeals | None, slot: int) -> ExchangeRow:
+    if data is None or data.size < _HEAD.size:  # made up: Spark's rows can have nulls
+        raise DamagedBlockError(0 if data is None else data.size, OF_PIPELINED, "a part of it is missing")
+    view = memoryview(cast("Any", data))
+    head, rest = view[: _HEAD.size], view[_HEAD.size :]
+    payload = rest if seals is None else rest[_SEAL_BYTES:]
+    row = ExchangeRow(*_HEAD.unpack(head), payload=bytes(payload))
+    if seals is None:
+        return row
+    if row.slot != slot or not compare_digest(seals.seal(head, payload), rest[:_SEAL_BYTES]):
+        raise DamagedBlockError(len(rest), OF_PIPELINED, "no task of this job has sent it so")
+    return row
 
 
-def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:
-    """Return rows as one Arrow batch: the slot of each, by which Spark partitions, and the whole row."""
+def record_batch(rows: Sequence[ExchangeRow], seals: RowSeals | None = None) -> pa.RecordBatch:
+    """Return rows as one Arrow batch: the slot of each, by which Spark partitions, and the whole row.
+
+    Args:
+        rows: The rows.
+        seals: Seals them; None where they need no seals.
+    """
     slots = pa.py_buffer(array("i", [row.slot for row in rows]))
     column: Any = pa.Array.from_buffers(pa.int32(), len(rows), [None, slots])
-    parts = [part for row in rows for part in (_HEAD.pack(*row[:-1]), row.payload)]
-    ends = array("i", accumulate((_HEAD.size + len(row.payload) for row in rows), initial=0))
+    ends, parts = array("i", [0]), list[bytes]()
+    for row in rows:
+        head = _HEAD.pack(*row[:-1])
+        seal = b"" if seals is None else seals.seal(head, row.payload)
+        parts += head, seal, row.payload
+        ends.append(ends[-1] + len(head) + len(seal) + len(row.payload))
     data = _array(pa.binary(), ends, parts)
     return cast("Any", pa.RecordBatch).from_arrays([column, data], ["slot", "row"])
 
@@ -158,7 +159,7 @@ class RowBuffer:
     def drain(self) -> pa.RecordBatch:
         """Return all rows as one Arrow batch."""
         rows, self._rows, self._bytes = self._rows, [], 0
-        return record_batch(rows if self._seals is None else list(map(self._seals.sealed, rows)))
+        return record_batch(rows, self._seals)
 
     def keep_driver_rows(self) -> None:
         """Drop all rows except the rows for the driver."""

@@ -2,10 +2,10 @@
 
 A channel counts as idle or ended only once its control row of this epoch was read. If all rows were read without one,
 the channel is as expected. Until then it holds the watermark, so no record is late because channels are read one after
-the other. As in Flink's StatusWatermarkValve, a channel that resumes with a watermark smaller than the subtask's is
-left out until it has caught up, and when all channels are idle, their greatest watermark counts. An ended channel is
-left out while others are open: Flink would use its MAX_WATERMARK when the others are idle, and their later records
-would be late.
+the other; in a pipelined epoch they are not, so there a channel that was idle before holds nothing. As in Flink's
+StatusWatermarkValve, a channel that resumes with a watermark smaller than the subtask's is left out until it has caught
+up, and when all channels are idle, their greatest watermark counts. An ended channel is left out while others are open:
+Flink would use its MAX_WATERMARK when the others are idle, and their later records would be late.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ class WatermarkValve:
         channels: The channels that the subtask reads.
         known: The status of each channel at the end of the last epoch; a missing channel has sent nothing yet.
         watermark: The subtask's watermark at the end of the last epoch.
+        flows: Whether the channels are read at the same time.
     """
 
     def __init__(
-        self, channels: Iterable[int], known: Mapping[int, ChannelStatus], watermark: int = MIN_WATERMARK
+        self,
+        channels: Iterable[int],
+        known: Mapping[int, ChannelStatus],
+        watermark: int = MIN_WATERMARK,
+        *,
+        flows: bool = False,
     ) -> None:
         statuses = {channel: known.get(channel, UNKNOWN) for channel in channels}
         self._ended = {channel for channel, status in statuses.items() if status.ended}
@@ -42,7 +48,7 @@ class WatermarkValve:
         self._were_idle = {channel for channel in self._said if statuses[channel].idle}
         #: By the control rows of this epoch: the idle channels, and the channels that count.
         self._idle: set[int] = set()
-        self._counting = set(self._marks)
+        self._counting = set(self._marks) - (self._were_idle if flows else set())
         self._unread = set(self._marks)
         #: The subtask's watermark.
         self.watermark = watermark
@@ -61,6 +67,8 @@ class WatermarkValve:
         if watermark <= before:
             return None
         self._marks[channel] = watermark
+        if watermark >= self.watermark:  # one that was idle before may not have counted
+            self._counting.add(channel)
         return self._rise() if before <= self.watermark else None
 
     def combine(self, channel: int, marks: list[tuple[int, int]] | tuple[()]) -> list[tuple[int, int]] | tuple[()]:
@@ -86,6 +94,8 @@ class WatermarkValve:
                 self._idle.add(channel)
         if status.ended or status.idle or status.watermark < self.watermark:
             self._counting.discard(channel)
+        else:
+            self._counting.add(channel)
         return self._rise()
 
     def close_silent(self, ends: AbstractSet[int] = frozenset()) -> int | None:

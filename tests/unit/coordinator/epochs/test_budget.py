@@ -97,6 +97,23 @@ def test_budget_never_falls_below_one_record() -> None:
     assert min(budget.records, budget.bytes, budget.time_ms) >= 1
 
 
+def test_pipelined_source_whose_epoch_expired_reads_fewer_records_until_epochs_are_short_again() -> None:
+    planner = BudgetPlanner(2_000, [0], pipelined=True)
+
+    def limit_behind(records: int, wall_ms: int) -> int:
+        planner.accepted([ack(0, 0, io=IOMetrics(records_in=records))], EpochCost(wall_ms, (1.0,)))
+        return planner.budget(0).records
+
+    assert limit_behind(1_000_000, 2_100) == 0
+    planner.expired()
+    assert planner.budget(0).records == FIRST_RECORDS
+    planner.expired()
+    assert planner.budget(0).records == FIRST_RECORDS // 2
+    assert limit_behind(FIRST_RECORDS // 2, 60_000) == FIRST_RECORDS // 2
+    assert limit_behind(FIRST_RECORDS // 2, 500) == FIRST_RECORDS
+    assert limit_behind(FIRST_RECORDS - 1, 2_100) == 0
+
+
 def lasts(planner: BudgetPlanner, *walls_ms: int, work_ms: int = 0) -> int:
     """Run epochs of some lengths, and return how long the next one lasts at least that a reader wants to end."""
     for wall_ms in walls_ms:

@@ -21,9 +21,10 @@ from penstock._engine.driver.assembly import check_settings
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import PayloadKind, slot_target
+from penstock._engine.runtime.flow import Flow
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
 from penstock._engine.spark.places import numbers, towards
-from penstock.common import Time, TimestampAssigner, WatermarkStrategy
+from penstock.common import Duration, Time, TimestampAssigner, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.base import InputStatus, SourceReader
@@ -145,6 +146,37 @@ def test_timers_between_two_batches_of_a_poll_make_no_record_late(tmp_path: Path
     story = Story(tmp_path)
     assert story.run(write, **PIPELINED).status is JobStatus.FINISHED
     assert sorted(story.output()) == [32_400_000, 33_000_000, 36_000_000]
+
+
+class Quiet(AtOnce):
+    """Has a split, and no record in it."""
+
+    def create_reader(self, reader_context: Any) -> Any:
+        return QuietReader(reader_context, [])
+
+
+class QuietReader(AtOnceReader):
+    def poll_next(self, output: Any) -> InputStatus:
+        return InputStatus.NOTHING_AVAILABLE
+
+
+class SeenWatermark(KeyedProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Any:
+        yield value, ctx.timer_service().current_watermark()
+
+
+def test_event_time_goes_on_within_an_epoch_beside_a_source_that_was_idle_before_it(tmp_path: Path) -> None:
+    def write(sheet: Sheet) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
+        times = sheet.source("times", list(range(40)), timestamps=strategy)
+        idle = strategy.with_idleness(Duration.of_millis(1))
+        quiet = sheet.source("quiet", timestamps=idle, kind=Quiet)
+        sheet.collect(times.union(quiet).key_by(lambda _: 0).process(SeenWatermark()).uid("seen"))
+
+    story = Story(tmp_path, records=10)
+    story.run(write, asks={5: StopMode.DRAIN}, **PIPELINED)
+    behind = [time_ms - watermark for time_ms, watermark in sorted(story.output())]
+    assert behind[30:] == [2] * 10
 
 
 def test_levels_have_slots_of_their_own(tmp_path: Path) -> None:
@@ -353,6 +385,42 @@ def test_row_that_is_sent_again_within_an_epoch_changes_no_result(
     assert again
     assert chapter.status is JobStatus.FINISHED, chapter.error
     assert counted(story) == TRUTH
+
+
+def test_end_of_a_channel_that_overtakes_its_records_makes_none_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, changed = InProcessEpochRunner._read, list[bool]()
+
+    def ends_first(*given: Any) -> list[ExchangeRow]:
+        rows = read(*given)
+        ends = [row for row in rows if row.kind == PayloadKind.CLOSING]
+        if changed or not ends or not any(row.kind == PayloadKind.DATA for row in rows):
+            return rows
+        changed.append(True)
+        return [*ends, *(row for row in rows if row not in ends)]
+
+    def write(sheet: Sheet) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
+        times = sheet.source("times", [5_000, 6_000, 70_000], timestamps=strategy)
+        windows = times.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(Time.minutes(1)))
+        sheet.collect(windows.reduce(lambda one, other: one + other).uid("sums"))
+
+    monkeypatch.setattr(InProcessEpochRunner, "_read", ends_first)
+    story = Story(tmp_path)
+    chapter = story.run(write, restart="fixed-delay", attempts="1", delay="0 s", **PIPELINED)
+    assert changed
+    assert chapter.status is JobStatus.FINISHED, chapter.error
+    assert sorted(story.output()) == [11_000, 70_000]
+
+
+def test_flush_that_sends_nothing_delays_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, sent, due, flushed = [], list[int](), Flow.is_flush_due, Flow.flushed
+    monkeypatch.setattr(Flow, "is_flush_due", lambda *given, **how: asked.append(1) or due(*given, **how))
+    monkeypatch.setattr(Flow, "flushed", lambda flow: sent.append(len(asked)) or flushed(flow))
+    Story(tmp_path).run(lambda sheet: sheet.collect(sheet.source("nothing", []).rebalance()), **PIPELINED)
+    assert asked
+    assert not sent
 
 
 def test_rows_that_are_sent_to_another_slot_too_are_not_decoded_there(

@@ -115,7 +115,8 @@ class BudgetPlanner:
     Args:
         interval_ms: The checkpoint interval, or the pause between two checkpoints when that is longer; None without.
         sources: The source vertices.
-        pipelined: Whether they read as long as the interval: what is too much waits in front of the levels below.
+        pipelined: Whether they read as long as the interval: what is too much waits in front of the levels below. Only
+            after an epoch that has expired their records are limited, until epochs are short again.
     """
 
     def __init__(self, interval_ms: int | None, sources: Iterable[int], *, pipelined: bool = False) -> None:
@@ -123,6 +124,8 @@ class BudgetPlanner:
         self.interval_ms = interval_ms
         self._pipelined = pipelined
         self._budgets = {vertex: ReadBudget() for vertex in sources}
+        #: In a pipelined epoch; 0 for any number.
+        self._most_records = 0
         #: The intended time on records in the next epoch, and the share of it that reading gets.
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
@@ -135,7 +138,12 @@ class BudgetPlanner:
 
     def budget(self, vertex: int) -> ReadBudget:
         """Return what each subtask of a source may read in the next epoch."""
-        return ReadBudget(0, 0, self.interval_ms or FIRST_MS) if self._pipelined else self._budgets[vertex]
+        return ReadBudget(self._most_records, 0, self._flow_ms) if self._pipelined else self._budgets[vertex]
+
+    @property
+    def _flow_ms(self) -> int:
+        """How long sources read in a pipelined epoch."""
+        return self.interval_ms or FIRST_MS
 
     def accepted(self, acks: Iterable[SubtaskAck], cost: EpochCost) -> None:
         """Learn from an epoch that counts."""
@@ -146,6 +154,11 @@ class BudgetPlanner:
         if not records:
             return
         self._look_ms = _FIRST_LOOK_MS
+        if self._pipelined:
+            reached = max(ack.io.records_in for part in read.values() for ack in part) >= self._most_records
+            growth = 2 if cost.wall_ms <= 2 * self._flow_ms else 1
+            self._most_records = growth * self._most_records if reached else 0
+            return
         opening_ms = self._opening(records, cost.busy_ms)
         if cost.busy_ms > self._goal_ms(cost):
             cost = replace(cost, opening_ms=opening_ms)
@@ -199,6 +212,7 @@ class BudgetPlanner:
 
     def expired(self) -> None:
         """Learn from an epoch that took too long and was given up."""
+        self._most_records = max(1, self._most_records // 2) if self._most_records else FIRST_RECORDS
         self._work_ms = max(_SHORTEST_MS, self._work_ms / 2)
         for vertex, budget in self._budgets.items():
             self._budgets[vertex] = ReadBudget(

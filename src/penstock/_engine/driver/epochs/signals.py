@@ -212,9 +212,9 @@ class EpochSignals:
         if worker.connection.fileno() < 0:  # it has made room for another one
             return
         self._selector.unregister(worker.connection)
-        worker.connection.close()
         with self._lock:
             self._workers.discard(worker)
+        worker.connection.close()  # no other thread tells it anything any more
         if worker in self._strangers:
             self._strangers.remove(worker)
 
