@@ -88,8 +88,6 @@ class Stranger:
     def __init__(self, marker: Path) -> None:
         self._random = random.Random(20131)
         self._evil = crafted_pickle(marker)
-        #: What servers have sent to the stranger in place of a reader, to be sent again.
-        self.heard = b""
 
     def attacks(self) -> dict[str, Callable[[socket.socket], None]]:
         """Return what it does on a connection, by name."""
@@ -113,7 +111,6 @@ class Stranger:
             "a wish for a chunk": self._sending(frame(struct.pack(">Bqi", CHUNK_FETCH_REQUEST, 7, 0))),
             "a wish for a stream": self._sending(frame(struct.pack(">Bi", STREAM_REQUEST, 4) + b"jars")),
             "in place of the readers": self._listen,
-            "what was sent before": self._replay,
         }
 
     @staticmethod
@@ -129,12 +126,8 @@ class Stranger:
         for reader in range(READERS):
             connection.sendall(message(CREDIT, struct.pack(">i", 1), reader=reader))
         with contextlib.suppress(OSError):
-            while part := connection.recv(1 << 16):
-                self.heard += part
-
-    def _replay(self, connection: socket.socket) -> None:
-        assert self.heard
-        connection.sendall(self.heard)
+            while connection.recv(1 << 16):
+                pass
 
 
 class Victim:
