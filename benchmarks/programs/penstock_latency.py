@@ -140,9 +140,8 @@ def run_for(env: StreamExecutionEnvironment, seconds: float) -> None:
         client.get_job_execution_result().result()
 
 
-def main(
-    port: int, directory: Path, seconds: float, interval_ms: int, exchange: str = "blocking", parallelism: str = "2"
-) -> None:
+def main(port: int, directory: Path, seconds: float, interval_ms: int, *how: str) -> None:
+    exchange, parallelism = (*how, *("blocking", "2")[len(how) :])
     configuration = Configuration()
     configuration.set_string("penstock.exchange", exchange)
     configuration.set_string("penstock.exchange.trusted-network", "true")

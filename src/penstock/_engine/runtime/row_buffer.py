@@ -73,7 +73,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], seals: RowSeals | None = None, sl
     for batch in batches:
         column = cast("pa.Array[Any]", cast("Any", batch).column(1))
         for place in range(len(column)):  # one at a time: a payload has megabytes
-            yield _row_of(cast("Any", column[place]).as_buffer(), seals, slot)
+            yield _row_of(column[place].as_buffer(), seals, slot)
 
 
 def _row_of(data: pa.Buffer | None, seals: RowSeals | None, slot: int) -> ExchangeRow:
