@@ -80,6 +80,28 @@ def test_in_a_pipelined_epoch_channels_that_were_all_idle_follow_the_first_that_
     assert valve.advance(B, 170) == 160
 
 
+def test_in_a_pipelined_epoch_a_channel_that_falls_idle_holds_nothing_until_it_wakes() -> None:
+    valve = WatermarkValve([A, B], {A: at(100), B: at(100)}, 100, flows=True)
+    assert valve.advance(A, 150) is None
+    assert valve.note_idle(B, idle=True) == 150
+    assert valve.note_idle(A, idle=True) is None
+    assert valve.is_idle()
+    assert valve.note_idle(B, idle=False) is None
+    assert valve.advance(B, 140) is None
+    assert not valve.is_idle()
+    assert valve.advance(B, 160) == 160
+    assert valve.close(A, idle(150)) is None
+    assert valve.close_silent() is None
+    assert not valve.is_idle()
+
+
+def test_no_watermark_of_an_idle_channel_counts_while_one_that_is_active_has_not_caught_up() -> None:
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
+    valve.close(B, at(50))
+    assert valve.close(A, idle(150)) is None
+    assert valve.watermark == 100
+
+
 def test_the_watermark_never_goes_back_when_an_idle_channel_wakes_behind_it() -> None:
     valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
     assert valve.advance(B, 50) is None

@@ -38,6 +38,8 @@ class PayloadKind(IntEnum):
     LOG = 5
     #: Nothing: a pipelined epoch sends it behind rows, which Spark keeps until another row comes, and to idle slots.
     TICK = 6
+    #: Whether a channel is idle, one byte: a pipelined epoch tells it when it changes, others at their end.
+    IDLE = 7
 
 
 def subtask_target(vertex: int, subtask: int) -> int:

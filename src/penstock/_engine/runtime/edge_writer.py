@@ -170,6 +170,18 @@ class EdgeWriter:
         self._route(batch)
         self._send_full(self._column_records)
 
+    def tell_idle(self, *, idle: bool) -> None:
+        """Tell receivers in a pipelined epoch whether the sender is idle, where they do not know it.
+
+        Those of a wide edge learn it from their next dispatch.
+        """
+        if idle == self._told.idle or self.is_wide:
+            return
+        self.flush()
+        self._told = replace(self._told, idle=idle)
+        for place in range(len(self.targets)):
+            self._row(place, PayloadKind.IDLE, bytes([idle]))
+
     def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
         if watermark == MAX_WATERMARK:  # the last watermark counts with the status

@@ -163,6 +163,8 @@ class LevelTask:
                 self._turn_to(runtime)
                 for _ in runtime.on_processing_time():
                     yield from self._ready()
+                for edge, status in zip(runtime.edges, runtime.edge_statuses(), strict=True):
+                    edge.tell_idle(idle=status.idle)
 
     def _readers(self) -> list[SubtaskRuntime]:
         """Return the subtasks that have input of their own; nothing is read from outside before a stop."""
@@ -252,6 +254,10 @@ class LevelTask:
             return
         parts = self._fragments.pop(name, None)
         self._turn_to(runtime)
+        if row.kind == PayloadKind.IDLE:
+            for _ in runtime.rise(runtime.valve.note_idle(row.channel, idle=row.payload == b"\1")):
+                yield from self._ready()
+            return
         payload = row.payload if parts is None else b"".join([*parts, row.payload])
         for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
             yield from self._ready()

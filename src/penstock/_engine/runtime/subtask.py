@@ -206,7 +206,7 @@ class SubtaskRuntime:
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
         for channel in self.channels.ending:
-            yield from self._rise(self.valve.close(channel, ENDED))
+            yield from self.rise(self.valve.close(channel, ENDED))
         yield from self.on_processing_time()
         self._figures.busy_s += time.perf_counter() - start
 
@@ -278,11 +278,11 @@ class SubtaskRuntime:
 
     def close_channel(self, channel: int, update: ChannelUpdate, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
-        yield from self._rise(self.channels.input_watermark_status(channel, update, token, read_ms))
+        yield from self.rise(self.channels.input_watermark_status(channel, update, token, read_ms))
 
     def close_silent(self) -> Iterator[None]:
         """Note that all rows were read: channels without a control row are as expected."""
-        yield from self._rise(self.channels.close_silent())
+        yield from self.rise(self.channels.close_silent())
 
     def end_epoch(self, *, drain: bool = False) -> Iterator[None]:
         """Fire due timers; where all input has ended, finish the operators in the order of FLIP-147.
@@ -297,7 +297,7 @@ class SubtaskRuntime:
             self._awaits_end, drains = head.ended and self._plan.announces_ends, drain and self.vertex.is_source
             self._finished = drains or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
-                yield from self._rise(MAX_WATERMARK)
+                yield from self.rise(MAX_WATERMARK)
         else:
             self._senders_time = self.channels.time_of_senders()
             if not self._learns_late:
@@ -346,7 +346,7 @@ class SubtaskRuntime:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
         self._figures.busy_s += time.perf_counter() - start
-        statuses = self._edge_statuses()
+        statuses = self.edge_statuses()
         output = max((edge.watermark for edge in self.edges), default=self.valve.watermark)
         self.closings = {
             edge.channel: edge.update(status)
@@ -378,8 +378,8 @@ class SubtaskRuntime:
         """The time of the epoch in which there could have been input."""
         return self._input_clock.now_ms() - self._input_began_ms
 
-    def _edge_statuses(self) -> list[ChannelStatus]:
-        """Return the status of each edge's channels at the end of the epoch."""
+    def edge_statuses(self) -> list[ChannelStatus]:
+        """Return the status of each edge's channels, as of now."""
         idle: list[bool] = []
         for node, state in zip(self.vertex.operators, self._nodes, strict=True):
             upstream = self.valve.is_idle() if node.parent is None else idle[node.parent]
@@ -417,7 +417,7 @@ class SubtaskRuntime:
         for position in range(first, len(self._nodes)):
             yield from self._run(position, call, self._nodes[position].operator)
 
-    def _rise(self, watermark: int | None) -> Iterator[None]:
+    def rise(self, watermark: int | None) -> Iterator[None]:
         """Process the watermark of the input where it has risen."""
         if watermark is not None:
             yield from self._push(0, watermark_only(watermark), 0)

@@ -46,9 +46,9 @@ class WatermarkValve:
         self._said = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
         self._marks = {channel: max(said, watermark) for channel, said in self._said.items()}
         self._were_idle = {channel for channel in self._said if statuses[channel].idle}
-        #: By the control rows of this epoch: the idle channels, and the channels that count.
-        self._idle: set[int] = set()
-        self._counting = set(self._marks) - (self._were_idle if flows else set())
+        #: The idle channels, and the channels that count; by the control rows of this epoch, if it is not pipelined.
+        self._idle = set(self._were_idle) if flows else set[int]()
+        self._counting = set(self._marks) - self._idle
         self._unread = set(self._marks)
         #: The subtask's watermark.
         self.watermark = watermark
@@ -63,13 +63,31 @@ class WatermarkValve:
         if watermark == MAX_WATERMARK:
             return None
         self._said[channel] = watermark
-        self._were_idle.discard(channel)
+        self._wake(channel)
         if watermark <= before:
             return None
         self._marks[channel] = watermark
         if watermark >= self.watermark:  # one that was idle before may not have counted
             self._counting.add(channel)
         return self._rise() if before <= self.watermark else None
+
+    def note_idle(self, channel: int, *, idle: bool) -> int | None:
+        """Note within a pipelined epoch whether a channel is idle; return the subtask's watermark if it rises."""
+        if channel not in self._marks:  # it has ended
+            return None
+        if idle:
+            self._were_idle.add(channel)
+            self._idle.add(channel)
+            self._counting.discard(channel)
+        else:
+            self._wake(channel)
+            if self._marks[channel] >= self.watermark:
+                self._counting.add(channel)
+        return self._rise()
+
+    def _wake(self, channel: int) -> None:
+        self._were_idle.discard(channel)
+        self._idle.discard(channel)
 
     def combine(self, channel: int, marks: list[tuple[int, int]] | tuple[()]) -> list[tuple[int, int]] | tuple[()]:
         """Combine a block's watermarks with those of the other channels into the subtask's."""
@@ -92,6 +110,8 @@ class WatermarkValve:
             self._marks[channel] = max(self._marks[channel], status.watermark)
             if status.idle:
                 self._idle.add(channel)
+            else:
+                self._idle.discard(channel)
         if status.ended or status.idle or status.watermark < self.watermark:
             self._counting.discard(channel)
         else:
@@ -121,8 +141,10 @@ class WatermarkValve:
             risen = min(map(self._marks.__getitem__, self._counting))
         elif self._ended and self.has_ended():
             risen = MAX_WATERMARK
-        else:
-            risen = max(self._marks.values(), default=MIN_WATERMARK)
+        elif self.is_idle():
+            risen = max(self._marks.values())
+        else:  # an active channel has not caught up
+            return None
         if risen <= self.watermark:
             return None
         self.watermark = risen
