@@ -95,11 +95,35 @@ def test_in_a_pipelined_epoch_a_channel_that_falls_idle_holds_nothing_until_it_w
     assert not valve.is_idle()
 
 
-def test_no_watermark_of_an_idle_channel_counts_while_one_that_is_active_has_not_caught_up() -> None:
-    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
-    valve.close(B, at(50))
-    assert valve.close(A, idle(150)) is None
-    assert valve.watermark == 100
+def test_in_a_pipelined_epoch_no_watermark_of_an_idle_channel_counts_while_an_active_one_has_not_caught_up() -> None:
+    valve = WatermarkValve([A, B], {A: idle(150), B: at(50)}, 100, flows=True)
+    assert valve.advance(B, 60) is None
+    assert valve.note_idle(A, idle=True) is None
+    assert valve.advance(B, 120) == 120
+
+
+def test_in_a_pipelined_epoch_a_channel_that_was_late_before_holds_nothing_until_it_has_caught_up() -> None:
+    valve = WatermarkValve([A, B], {A: at(50), B: at(150)}, 150, flows=True)
+    assert valve.advance(B, 200) == 200
+    assert valve.note_idle(A, idle=False) is None
+    assert valve.advance(B, 250) == 250
+    assert valve.advance(A, 250) is None
+    assert valve.advance(B, 300) is None
+    assert valve.advance(A, 280) == 280
+
+
+def test_in_a_pipelined_epoch_a_channel_that_wakes_with_the_watermark_of_the_subtask_counts() -> None:
+    valve = WatermarkValve([A, B], {A: idle(50), B: at(100)}, 100, flows=True)
+    assert valve.advance(A, 100) is None
+    assert valve.advance(B, 200) is None
+    assert valve.advance(A, 150) == 150
+
+
+def test_in_a_pipelined_epoch_a_channel_that_wakes_ahead_of_a_late_one_raises_the_watermark() -> None:
+    valve = WatermarkValve([A, B, C], {A: idle(200), B: at(100), C: idle(50)}, 100, flows=True)
+    assert valve.advance(C, 60) is None
+    assert valve.note_idle(B, idle=True) is None
+    assert valve.advance(A, 210) == 210
 
 
 def test_the_watermark_never_goes_back_when_an_idle_channel_wakes_behind_it() -> None:

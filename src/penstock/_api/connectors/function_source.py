@@ -28,6 +28,8 @@ T = TypeVar("T")
 #: The most records of a poll, and the time after which it ends: the engine looks at limits between polls only.
 _BLOCK: Final = 2048
 _POLL_S: Final = 0.05
+#: Where no split had anything, they are asked again within an epoch after this time.
+_PAUSE_S: Final = 0.2
 
 _WANTED: Final = "pairs of a record and the offset after it, or None while there is nothing to read"
 
@@ -160,13 +162,15 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
     def __init__(self, context: SourceReaderContext, read: Read[T], bounded: bool) -> None:
         self._context, self._read, self._bounded = context, read, bounded
         self._cursors: list[_Cursor] = []
-        #: How many splits in a row had nothing.
-        self._dry = 0
+        #: How many splits in a row had nothing, and when the last one was asked.
+        self._dry, self._dry_s = 0, 0.0
         self._requested = self._no_more_splits = False
 
     def poll_next(self, output: ReaderOutput[T]) -> InputStatus:
         if not self._cursors:
             return self._status()
+        if self._dry >= len(self._cursors):  # a new round
+            self._dry = 0
         cursor = self._cursors[0]
         if cursor.records is None:
             cursor.records = iter(self._read(cursor.name, cursor.offset))
@@ -179,7 +183,7 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
             return self._status()
         if not self._bounded:
             self._cursors.append(self._cursors.pop(0))
-        self._dry = 0 if records else self._dry + 1
+        self._dry, self._dry_s = 0 if records else self._dry + 1, time.monotonic()
         return InputStatus.MORE_AVAILABLE if self._dry < len(self._cursors) else InputStatus.NOTHING_AVAILABLE
 
     def _status(self) -> InputStatus:
@@ -214,10 +218,14 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
         return records, True
 
     def is_available(self, timeout_ms: int = 0) -> bool:
-        """Return whether there are splits that may have records, and start the round again."""
-        del timeout_ms
-        found, self._dry = bool(self._cursors) and not self._dry, 0
-        return found
+        """Wait until splits may have records: where all of them had none, some time after that."""
+        if self._dry < len(self._cursors):
+            return True
+        wait_s, timeout_s = self._dry_s + _PAUSE_S - time.monotonic(), timeout_ms / 1000
+        if not self._cursors or wait_s > timeout_s:
+            return False
+        time.sleep(max(0.0, wait_s))
+        return True
 
     def snapshot_state(self, checkpoint_id: int) -> list[FunctionSplit]:
         del checkpoint_id

@@ -196,6 +196,11 @@ class Operator(CurrentRecord, ABC):
         """Return the watermark of the output at an epoch's start, given the input's."""
         return input_watermark
 
+    @property
+    def sends_at_the_end(self) -> bool:
+        """Whether it may have records that it sends at the end of an epoch: until then it does not fall idle."""
+        return type(self).prepare_snapshot is not Operator.prepare_snapshot
+
     def is_idle(self, *, upstream_idle: bool) -> bool:
         """Return whether the output of this operator is idle, given its input."""
         return upstream_idle

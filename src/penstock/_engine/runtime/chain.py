@@ -12,7 +12,7 @@ from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import create_in_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorNode
     from penstock._engine.operators.base import Operator
@@ -42,11 +42,19 @@ def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[Chain
             nodes[node.parent].children.setdefault(node.input_tag, []).append(position)
     for edge in plan.graph.outputs(vertex.id):
         writer = EdgeWriter(plan, edge, subtask)
+        writer.ends_late = any(nodes[at].operator.sends_at_the_end for at in _way_to(vertex, edge.source_operator))
         nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
     for node in nodes:
         has_sides = any(tag is not None for tag in chain(node.children, node.edges))
         node.parts_tagged = has_sides and not node.operator.parts_tagged
     return nodes
+
+
+def _way_to(vertex: JobVertex, position: int | None) -> Iterator[int]:
+    """Iterate the positions of an operator and of those before it in the chain."""
+    while position is not None:
+        yield position
+        position = vertex.operators[position].parent
 
 
 def owner_of(graph: JobGraph, vertex: JobVertex, position: int) -> OperatorNode:

@@ -56,6 +56,8 @@ class EdgeWriter:
         self.is_wide = plan.is_wide(edge)
         #: Whether its receivers need the sender's reading time in each epoch.
         self.is_timed = False
+        #: Whether operators before it may have records that they send at the end of an epoch.
+        self.ends_late = False
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
         #: The operator that gets the records; it is to blame for functions that choose receivers.
@@ -175,7 +177,7 @@ class EdgeWriter:
 
         Those of a wide edge learn it from their next dispatch.
         """
-        if idle == self._told.idle or self.is_wide:
+        if idle == self._told.idle or self.is_wide or (idle and self.ends_late):
             return
         self.flush()
         self._told = replace(self._told, idle=idle)

@@ -183,7 +183,7 @@ class SubtaskRuntime:
         channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
-        self.channels = InputChannels(channels, dispatch, known, ends, flows=self._flows)
+        self.channels = InputChannels(channels, dispatch, known, ends, flows=self._flows and bool(dispatch.history))
         self._learn_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()

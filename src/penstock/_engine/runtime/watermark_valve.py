@@ -29,7 +29,7 @@ class WatermarkValve:
         channels: The channels that the subtask reads.
         known: The status of each channel at the end of the last epoch; a missing channel has sent nothing yet.
         watermark: The subtask's watermark at the end of the last epoch.
-        flows: Whether the channels are read at the same time.
+        flows: Whether the channels are read at the same time, and their status is of a running job.
     """
 
     def __init__(
@@ -46,9 +46,11 @@ class WatermarkValve:
         self._said = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
         self._marks = {channel: max(said, watermark) for channel, said in self._said.items()}
         self._were_idle = {channel for channel in self._said if statuses[channel].idle}
-        #: The idle channels, and the channels that count; by the control rows of this epoch, if it is not pipelined.
+        self._flows = flows
+        #: The idle channels, and the channels that count; by the control rows of this epoch, if it does not flow.
         self._idle = set(self._were_idle) if flows else set[int]()
-        self._counting = set(self._marks) - self._idle
+        late = {channel for channel, said in self._said.items() if flows and said < watermark}
+        self._counting = set(self._marks) - self._idle - late
         self._unread = set(self._marks)
         #: The subtask's watermark.
         self.watermark = watermark
@@ -64,12 +66,12 @@ class WatermarkValve:
             return None
         self._said[channel] = watermark
         self._wake(channel)
+        if watermark >= self.watermark:  # one that was idle or late may not have counted
+            self._counting.add(channel)
         if watermark <= before:
             return None
         self._marks[channel] = watermark
-        if watermark >= self.watermark:  # one that was idle before may not have counted
-            self._counting.add(channel)
-        return self._rise() if before <= self.watermark else None
+        return self._rise() if before <= self.watermark or self._flows else None
 
     def note_idle(self, channel: int, *, idle: bool) -> int | None:
         """Note within a pipelined epoch whether a channel is idle; return the subtask's watermark if it rises."""
@@ -81,7 +83,7 @@ class WatermarkValve:
             self._counting.discard(channel)
         else:
             self._wake(channel)
-            if self._marks[channel] >= self.watermark:
+            if self._said[channel] >= self.watermark:
                 self._counting.add(channel)
         return self._rise()
 
@@ -141,10 +143,10 @@ class WatermarkValve:
             risen = min(map(self._marks.__getitem__, self._counting))
         elif self._ended and self.has_ended():
             risen = MAX_WATERMARK
-        elif self.is_idle():
-            risen = max(self._marks.values())
-        else:  # an active channel has not caught up
+        elif self._flows and not self.is_idle():  # an active channel has not caught up
             return None
+        else:
+            risen = max(self._marks.values(), default=MIN_WATERMARK)
         if risen <= self.watermark:
             return None
         self.watermark = risen

@@ -104,7 +104,7 @@ def test_pipelined_source_whose_epoch_expired_reads_fewer_records_until_epochs_a
         planner.accepted([ack(0, 0, io=IOMetrics(records_in=records))], EpochCost(wall_ms, (1.0,)))
         return planner.budget(0).records
 
-    assert limit_behind(1_000_000, 2_100) == 0
+    assert [limit_behind(1_000_000, 2_100) for _ in range(2)] == [0, 0]
     planner.expired()
     assert planner.budget(0).records == FIRST_RECORDS
     planner.expired()

@@ -156,7 +156,7 @@ class BudgetPlanner:
         self._look_ms = _FIRST_LOOK_MS
         if self._pipelined:
             reached = max(ack.io.records_in for part in read.values() for ack in part) >= self._most_records
-            growth = 2 if cost.wall_ms <= 2 * self._flow_ms else 1
+            growth = 2 if cost.wall_ms <= 2 * self._flow_ms + (self._fixed_ms or 0.0) else 1
             self._most_records = growth * self._most_records if reached else 0
             return
         opening_ms = self._opening(records, cost.busy_ms)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 50
 #: The same where an epoch flows: records of other splits of the task, and due timers, wait for so long.
 _FLOW_WAIT_MS = 2
+#: The longest pause there between two polls of a reader that cannot tell whether it has records.
+_FLOW_PAUSE_MS = 200
 
 
 class ReaderContext:
@@ -212,13 +214,19 @@ class SourceOperator(InputHead):
                 return
 
     def _flow(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Poll the reader for all of the time, and yield an empty batch behind all that a poll has brought."""
+        """Poll the reader for all of the time, and yield an empty batch behind all that a poll has brought.
+
+        A reader that has nothing, and does not say when it has more, is polled ever more rarely. What it has brought
+        leaves the task before the next poll, which may wait for something itself.
+        """
         output, clock = self._output, self.context.task_clock
         start, self.waited_s = clock.passed_ms(), 0.0
+        next_poll_ms = pause_ms = 0.0
         output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input):
-            is_held = self._is_held()
-            status = InputStatus.NOTHING_AVAILABLE if is_held else self._poll()
+            is_held, before = self._is_held(), output.records
+            rests = is_held or clock.passed_ms() < next_poll_ms
+            status = InputStatus.NOTHING_AVAILABLE if rests else self._poll()
             self.more_available = status is InputStatus.MORE_AVAILABLE
             for batch in (*output.drain(), RowBatch([])):
                 yield None, batch
@@ -230,19 +238,27 @@ class SourceOperator(InputHead):
                 wants=is_held or self._reader_context.wants  # others of its group go on with the next epoch
             ):
                 return
+            if output.records > before:
+                pause_ms = 0.0
             if status is InputStatus.NOTHING_AVAILABLE:
-                self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS), is_held=is_held)
+                has_more = self._wait_for(min(limits.max_time_ms - elapsed_ms, _FLOW_WAIT_MS), is_held=is_held)
+                if has_more:
+                    next_poll_ms = 0.0
+                elif not rests:
+                    pause_ms = min(2 * pause_ms or _FLOW_WAIT_MS, _FLOW_PAUSE_MS)
+                    next_poll_ms = clock.passed_ms() + pause_ms
 
-    def _wait_for(self, most_ms: float, *, is_held: bool) -> None:
-        """Wait in a flow until the reader has records, or, for one that may not read, for all of the time."""
-        clock = self.context.task_clock
-        with self.context.input_clock.waiting():
-            start = clock.passed_ms()
-            if is_held:
-                clock.sleep_ms(most_ms)
-            else:
-                self._has_more(most_ms, most_ms)
-            self.waited_s += (clock.passed_ms() - start) / 1000
+    def _wait_for(self, most_ms: float, *, is_held: bool) -> bool:
+        """Wait in a flow until the reader has records; for one that may not read, and where it has none, all of it."""
+        clock, has_more = self.context.task_clock, False
+        start = clock.passed_ms()
+        if is_held:  # what cannot be read makes nothing idle
+            clock.sleep_ms(most_ms)
+        else:
+            with self.context.input_clock.waiting():
+                has_more = self._has_more(most_ms, most_ms)
+        self.waited_s += (clock.passed_ms() - start) / 1000
+        return has_more
 
     def _has_more(self, most_ms: float, sleep_ms: float) -> bool:
         """Wait until the reader has records; one without splits answers at once, and that wait is slept."""
