@@ -137,6 +137,39 @@ def test_an_assigned_split_holds_the_watermark_back_before_its_first_record(
     assert watermark_after(job, 1) == 49
 
 
+class Patient(InTurns):
+    def create_reader(self, reader_context: Any) -> SourceReader[Any, Any]:
+        return PatientReader(self)
+
+
+class PatientReader(InTurnsReader):
+    """Waits 30 ms before each further record."""
+
+    def poll_next(self, output: Any) -> InputStatus:
+        return InputStatus.NOTHING_AVAILABLE if super().poll_next(output) is InputStatus.MORE_AVAILABLE else END
+
+    def is_available(self, timeout_ms: int) -> bool:
+        CLOCK.advance(30)
+        return True
+
+
+END = InputStatus.END_OF_INPUT
+
+
+@pytest.mark.parametrize(
+    ("source", "waited_ms"),
+    [(InTurns(Part("0", ("wait", "wait", ("0", 1)))), 200), (Patient(records("0", 1, 2, 3)), 90)],
+    ids=["in vain", "for records"],
+)
+def test_time_in_which_a_source_waits_is_no_work(
+    program: Program, tmp_path: Path, source: InTurns, waited_ms: int
+) -> None:
+    job = job_with_an_edge(program, tmp_path, source, bounded(), clock=CLOCK)
+    job.epoch()
+    assert job.acks[0, 0].io.waited_ms == waited_ms
+    assert job.acks[0, 0].io.busy_ms < waited_ms
+
+
 def test_the_watermark_is_the_smallest_of_the_splits(program: Program, tmp_path: Path) -> None:
     job = job_with_an_edge(program, tmp_path, InTurns(records("0", 100, 200, 300), records("1", 50, 60, 70)), bounded())
     assert [watermark_after(job, 1) for _ in range(4)][1:] == [49, 49, 59]

@@ -374,6 +374,8 @@ class IOMetrics:
     busy_ms: int = 0
     #: The bytes of state that it read from checkpoints.
     restored_bytes: int = 0
+    #: The time in which a source has waited for input.
+    waited_ms: int = 0
 
     def __add__(self, other: IOMetrics) -> IOMetrics:
         return IOMetrics(*(getattr(self, name) + getattr(other, name) for name in IOMetrics.__slots__))

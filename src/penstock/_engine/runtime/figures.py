@@ -19,8 +19,9 @@ class EpochFigures:
 
     records_in: int = 0
     bytes_in: int = 0
-    #: The time spent in the subtask, in seconds.
+    #: The time spent in the subtask, in seconds, without that in which it waited for input.
     busy_s: float = 0.0
+    waited_s: float = 0.0
 
     def io_metrics(self, edges: Collection[EdgeWriter], restored_bytes: int) -> IOMetrics:
         """Return all figures of the epoch.
@@ -34,6 +35,7 @@ class EpochFigures:
             records_out=sum(edge.records_out for edge in edges),
             bytes_in=self.bytes_in,
             bytes_out=sum(edge.bytes_out for edge in edges),
-            busy_ms=int(self.busy_s * 1000),
+            busy_ms=max(0, int(self.busy_s * 1000)),  # a clock by hand may have run ahead of it
             restored_bytes=restored_bytes,
+            waited_ms=int(self.waited_s * 1000),
         )

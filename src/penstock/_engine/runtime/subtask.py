@@ -90,8 +90,7 @@ class SubtaskRuntime:
             head.idleness_behind_ms = longest_idleness(plan.graph, place[0])
         #: Positions in the chain.
         self._opened: list[int] = []
-        self._running = 0
-        self._finished = False
+        self._running, self._finished = 0, False
         #: (checkpoint id, token) of the last epoch that it ran, and the number of that attempt.
         self.position: tuple[int, int] | None = None
         self.attempt = 0
@@ -256,6 +255,7 @@ class SubtaskRuntime:
                 yield not head.more_available
                 start = time.perf_counter()
         self._figures.busy_s += time.perf_counter() - start - head.waited_s
+        self._figures.waited_s += head.waited_s
 
     def _bytes_taken(self) -> int:
         """Return the bytes of this epoch that the edges have taken.

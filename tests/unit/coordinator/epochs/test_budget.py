@@ -166,6 +166,24 @@ def test_epoch_that_read_little_takes_nothing_away() -> None:
     assert planner.budget(0).records >= before
 
 
+@pytest.mark.parametrize("interval_ms", [50, 300, None])
+def test_epochs_of_a_source_that_waits_for_each_record_do_not_grow(interval_ms: int | None) -> None:
+    planner, fixed_ms, lengths = BudgetPlanner(interval_ms, [0]), 170, list[float]()
+    for _ in range(60):
+        reading_ms = planner.budget(0).time_ms  # a record each millisecond, so it reads for all of its time
+        figures = IOMetrics(records_in=reading_ms, busy_ms=reading_ms // 50, waited_ms=reading_ms - reading_ms // 50)
+        acks = [ack(0, 0, io=figures), ack(1, 0, io=IOMetrics(records_in=reading_ms, busy_ms=reading_ms // 50))]
+        lengths.append(fixed_ms + reading_ms + reading_ms // 50)
+        planner.accepted(acks, epoch_cost(acks, round(lengths[-1]), {0: 0, 1: 1}, 2))
+    assert lengths[-1] <= (3 * fixed_ms if interval_ms is not None else 10 * fixed_ms)
+
+
+def test_waiting_beside_a_subtask_that_works_made_the_epoch_no_longer() -> None:
+    acks = [ack(0, 0, io=IOMetrics(busy_ms=500)), ack(0, 1, io=IOMetrics(busy_ms=10, waited_ms=490))]
+    assert epoch_cost(acks, 670, {0: 0}, 2).fixed_ms == 170
+    assert epoch_cost(acks, 1_170, {0: 0}, 1).fixed_ms == 170
+
+
 def test_idle_job_looks_less_and_less_often() -> None:
     planner = BudgetPlanner(None, [0])
     assert [planner.idle() for _ in range(5)] == [200, 400, 800, 1_000, 1_000]

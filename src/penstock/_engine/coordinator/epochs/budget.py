@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.events import EpochObserved
     from penstock._engine.coordinator.instructions import Instruction
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.control import IOMetrics, SubtaskAck
 
 #: The first epoch reads for this long, and this many records and bytes in each subtask.
 FIRST_MS: Final = 250
@@ -76,6 +76,8 @@ class EpochCost:
     levels_ms: tuple[float, ...]
     #: The part of these times that fewer records do not shorten: connections of new readers, transactions of writers.
     opening_ms: float = 0.0
+    #: How much longer the epoch was because sources waited for input.
+    waiting_ms: float = 0.0
 
     @property
     def busy_ms(self) -> float:
@@ -90,7 +92,7 @@ class EpochCost:
     @property
     def fixed_ms(self) -> float:
         """The remaining time: planning, scheduling, shuffling, opening."""
-        return max(0.0, self.wall_ms - self.work_ms)
+        return max(0.0, self.wall_ms - self.waiting_ms - self.work_ms)
 
 
 def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Sequence[int], slots: int) -> EpochCost:
@@ -102,11 +104,16 @@ def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Sequence[int], 
         levels: By vertex: its level.
         slots: Tasks that run at the same time.
     """
-    busy: dict[int, list[int]] = {}
+    figures: dict[int, list[IOMetrics]] = {}
     for ack in acks:
-        busy.setdefault(levels[ack.vertex], []).append(ack.io.busy_ms)
-    shared = tuple(max(*times, sum(times) / slots) for _, times in sorted(busy.items()))
-    return EpochCost(wall_ms, shared)
+        figures.setdefault(levels[ack.vertex], []).append(ack.io)
+
+    def shared(times: list[int]) -> float:
+        return max(*times, sum(times) / slots)
+
+    busy = tuple(shared([io.busy_ms for io in each]) for _, each in sorted(figures.items()))
+    taken_ms = sum(shared([io.busy_ms + io.waited_ms for io in each]) for each in figures.values())
+    return EpochCost(wall_ms, busy, waiting_ms=taken_ms - sum(busy))
 
 
 class BudgetPlanner:

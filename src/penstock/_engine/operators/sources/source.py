@@ -194,7 +194,7 @@ class SourceOperator(InputHead):
             yield from self._flow(limits, size)
             return
         output, passed_ms = self._output, self.context.task_clock.passed_ms
-        start = passed_ms()
+        start, self.waited_s = passed_ms(), 0.0
         output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input or self._is_held()):
             status = self._poll()
@@ -207,7 +207,12 @@ class SourceOperator(InputHead):
             elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
                 left = limits.max_time_ms - elapsed_ms
-                if self._is_held() or left <= 0 or not self._wait(left, limits):
+                if self._is_held() or left <= 0:
+                    return
+                waits_ms = passed_ms()
+                has_more = self._wait(left, limits)
+                self.waited_s += (passed_ms() - waits_ms) / 1000
+                if not has_more:
                     return
             self.more_available = not self._is_held()
             if limits.reached(output.records, size(), elapsed_ms) or limits.ends(wants=self._reader_context.wants):
@@ -285,7 +290,9 @@ class SourceOperator(InputHead):
         if output.records > before:
             self._quiet_since_ms = input_clock.now_ms()
         else:
-            input_clock.advance(passed_ms() - polled_at)
+            waited_ms = passed_ms() - polled_at
+            input_clock.advance(waited_ms)
+            self.waited_s += waited_ms / 1000
         return status
 
     @property
