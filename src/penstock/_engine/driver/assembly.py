@@ -387,7 +387,7 @@ def _check_exchange(graph: JobGraph, configuration: Configuration, settings: Job
     longest_ms = max(settings.epoch_ms or 0, settings.backlog_epoch_ms or 0)
     if longest_ms >= settings.timeout_ms:
         limit = f"{option_table.CHECKPOINTING_TIMEOUT.key}, which is {settings.timeout_ms} ms"
-        reason = f"an epoch lasts as long as the checkpoint interval, {longest_ms} ms, and that is not less than {limit}"
+        reason = f"an epoch lasts as long as the checkpoint interval, {longest_ms} ms, which is not less than {limit}"
         raise ConfigurationError(key, "pipelined", reason)
     if not configuration.get(task_options.TRUSTED_NETWORK):
         reason = (
