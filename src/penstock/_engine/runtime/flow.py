@@ -52,9 +52,12 @@ class Flow:
         self._clock, self._flushed = clock, clock()
 
     def is_flush_due(self, *, rests: bool) -> bool:
-        """Tell whether records have waited long enough for others."""
-        return self._clock() - self._flushed >= (_REST_S if rests else _FLUSH_S)
+        """Tell whether records have waited long enough for others, and begin again if so, be there records or not.
 
-    def flushed(self) -> None:
-        """Note that records were sent; the next ones wait from now on."""
-        self._flushed = self._clock()
+        Where only what was sent counted, a record left sooner, and more blocks took more time than that was.
+        """
+        now = self._clock()
+        if now - self._flushed < (_REST_S if rests else _FLUSH_S):
+            return False
+        self._flushed = now
+        return True

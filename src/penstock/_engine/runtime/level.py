@@ -346,8 +346,6 @@ class LevelTask:
             for edge in chain.from_iterable(runtime.edges for runtime in self._subtasks.values()):
                 edge.flush()
             slots = self._rows.slots
-            if slots:  # else the next record would wait for others behind a flush that sent none
-                self._flow.flushed()
             # Spark passes a row on when another one follows.
             ticked = range(width) if self._flow.tick.is_due() else sorted(slots)
             for slot in ticked:

@@ -23,7 +23,7 @@ from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.operators.base import Operator
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import PayloadKind, slot_target
-from penstock._engine.runtime.flow import Flow, Pace
+from penstock._engine.runtime.flow import Pace
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
 from penstock._engine.spark.places import numbers, towards
 from penstock.common import Duration, Time, TimestampAssigner, WatermarkStrategy
@@ -533,14 +533,6 @@ def test_end_of_a_channel_that_overtakes_its_records_makes_none_late(
     assert changed
     assert chapter.status is JobStatus.FINISHED, chapter.error
     assert sorted(story.output()) == [11_000, 70_000]
-
-
-def test_flush_that_sends_nothing_delays_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, sent, flushed = list[bool](), list[int](), Flow.flushed
-    monkeypatch.setattr(Flow, "is_flush_due", lambda *_, rests: asked.append(rests) or True)
-    monkeypatch.setattr(Flow, "flushed", lambda flow: sent.append(len(asked)) or flushed(flow))
-    chapter = Story(tmp_path).run(lambda sheet: sheet.collect(sheet.source("nothing", []).rebalance()), **PIPELINED)
-    assert len(sent) <= len(chapter.runner.plans) < len(asked)  # acks
 
 
 def test_rows_that_are_sent_to_another_slot_too_are_not_decoded_there(
