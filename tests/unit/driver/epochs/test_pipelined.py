@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.clock import CLOCK, measure_by_the_clock
+from tests.kit.clock import measure_by_the_clock
 from tests.kit.crafted import crafted_pickle
 from tests.kit.exchange import SETTINGS
 from tests.kit.settings import configured
@@ -20,16 +19,14 @@ from tests.kit.stories import Sheet, Story
 
 from penstock._engine.driver.assembly import check_settings
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.operators.base import Operator
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import PayloadKind, slot_target
-from penstock._engine.runtime.flow import Pace
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, RowSeals, rows_of
 from penstock._engine.spark.places import numbers, towards
-from penstock.common import Duration, Time, TimestampAssigner, WatermarkStrategy
+from penstock.common import Time, TimestampAssigner, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors.base import Boundedness, FunctionSource, InputStatus, SourceReader
+from penstock.datastream.connectors.base import InputStatus, SourceReader
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -148,156 +145,6 @@ def test_timers_between_two_batches_of_a_poll_make_no_record_late(tmp_path: Path
     story = Story(tmp_path)
     assert story.run(write, **PIPELINED).status is JobStatus.FINISHED
     assert sorted(story.output()) == [32_400_000, 33_000_000, 36_000_000]
-
-
-class Quiet(AtOnce):
-    """Has a split, and no record in it."""
-
-    def create_reader(self, reader_context: Any) -> Any:
-        return QuietReader(reader_context, [])
-
-
-class QuietReader(AtOnceReader):
-    def poll_next(self, output: Any) -> InputStatus:
-        return InputStatus.NOTHING_AVAILABLE
-
-
-class Later(AtOnce):
-    """Emits the records of its list one by one, after the other source has become idle."""
-
-    def create_reader(self, reader_context: Any) -> Any:
-        return LaterReader(reader_context, self._lists)
-
-
-class LaterReader(AtOnceReader):
-    def start(self) -> None:
-        super().start()
-        self._polls = iter([*[None] * 2, *self._lists[0]])
-
-    def poll_next(self, output: Any) -> InputStatus:
-        if not self._splits:
-            return InputStatus.NOTHING_AVAILABLE
-        for record in self._polls:
-            if record is not None:
-                output.collect(record)
-            return InputStatus.NOTHING_AVAILABLE
-        return InputStatus.END_OF_INPUT
-
-
-class SeenWatermark(KeyedProcessFunction):
-    def process_element(self, value: int, ctx: Any) -> Any:
-        yield value, ctx.timer_service().current_watermark()
-
-
-def test_event_time_goes_on_within_an_epoch_beside_a_source_that_was_idle_before_it(tmp_path: Path) -> None:
-    def write(sheet: Sheet) -> None:
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
-        times = sheet.source("times", list(range(40)), timestamps=strategy)
-        idle = strategy.with_idleness(Duration.of_millis(1))
-        quiet = sheet.source("quiet", timestamps=idle, kind=Quiet)
-        sheet.collect(times.union(quiet).key_by(lambda _: 0).process(SeenWatermark()).uid("seen"))
-
-    story = Story(tmp_path, records=10)
-    story.run(write, asks={5: StopMode.DRAIN}, **PIPELINED)
-    behind = [time_ms - watermark for time_ms, watermark in sorted(story.output())]
-    assert behind[30:] == [2] * 10
-
-
-def test_source_that_falls_idle_within_an_epoch_no_longer_holds_back_event_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(sheet: Sheet) -> None:
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
-        times = sheet.source("times", list(range(40)), timestamps=strategy, kind=Later)
-        idle = strategy.with_idleness(Duration.of_millis(1))
-        quiet = sheet.source("quiet", timestamps=idle, kind=Quiet)
-        sheet.collect(times.union(quiet).key_by(lambda _: 0).process(SeenWatermark()).uid("seen"))
-
-    def kinds(*given: Any) -> list[ExchangeRow]:
-        rows = read(*given)
-        found.append([row.kind for row in rows if row.kind in {PayloadKind.IDLE, PayloadKind.DATA}])
-        return rows
-
-    found, read = list[Any](), InProcessEpochRunner._read
-    monkeypatch.setattr(InProcessEpochRunner, "_read", kinds)
-    monkeypatch.setattr(Pace, "is_due", lambda _: True)
-    story = Story(tmp_path, slots=1, records=100)
-    story.run(write, asks={8: StopMode.DRAIN}, **PIPELINED)
-    assert [kinds[:2] for kinds in found if PayloadKind.IDLE in kinds] == [[PayloadKind.IDLE, PayloadKind.DATA]]
-    assert sorted(story.output())[1:] == [(time_ms, time_ms - 2) for time_ms in range(1, 40)]
-
-
-def test_operator_that_sends_at_the_end_of_an_epoch_is_not_idle_within_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(sheet: Sheet) -> None:
-        idle = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_millis(1))
-        sheet.collect(sheet.source("quiet", timestamps=idle, kind=Quiet).rebalance())
-
-    def told_idle(place: Path) -> bool:
-        kinds.clear()
-        Story(place, slots=1).run(write, asks={3: StopMode.DRAIN}, **PIPELINED)
-        return PayloadKind.IDLE in kinds
-
-    kinds, read = list[int](), InProcessEpochRunner._read
-
-    def noting(*given: Any) -> list[ExchangeRow]:
-        rows = read(*given)
-        kinds.extend(row.kind for row in rows)
-        return rows
-
-    monkeypatch.setattr(InProcessEpochRunner, "_read", noting)
-    monkeypatch.setattr(Pace, "is_due", lambda _: True)
-    assert told_idle(tmp_path / "one")
-    monkeypatch.setattr(Operator, "sends_at_the_end", property(lambda _: True))
-    assert not told_idle(tmp_path / "two")
-
-
-def test_reader_that_waits_for_others_of_its_group_does_not_fall_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(sheet: Sheet) -> None:
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
-        aligned = strategy.with_watermark_alignment("group", Duration.of_millis(10))
-        idle = aligned.with_idleness(Duration.of_millis(50))
-        ahead = sheet.source("ahead", list(range(0, 10_000, 100)), timestamps=idle)
-        behind = sheet.source("behind", [0, *range(1, 50)], timestamps=aligned, kind=Later)
-        sheet.collect(ahead.union(behind).rebalance())
-
-    kinds, read = list[int](), InProcessEpochRunner._read
-
-    def noting(*given: Any) -> list[ExchangeRow]:
-        rows = read(*given)
-        kinds.extend(row.kind for row in rows)
-        return rows
-
-    monkeypatch.setattr(InProcessEpochRunner, "_read", noting)
-    monkeypatch.setattr(Pace, "is_due", lambda _: True)
-    chapter = Story(tmp_path, slots=1, records=5).run(write, asks={12: StopMode.SUSPEND}, **PIPELINED)
-    assert chapter.status is JobStatus.FINISHED, chapter.error
-    assert PayloadKind.DATA in kinds
-    assert PayloadKind.IDLE not in kinds
-
-
-#: When a function was asked.
-ASKED_MS: list[float] = []
-
-
-def has_nothing(split: str, offset: Any) -> Iterator[None]:
-    while True:
-        ASKED_MS.append(CLOCK.passed_ms())
-        yield None
-
-
-def test_function_that_has_nothing_is_asked_ever_more_rarely(tmp_path: Path) -> None:
-    def write(sheet: Sheet) -> None:
-        source = FunctionSource(has_nothing, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
-        sheet.collect(sheet.env.from_source(source, WatermarkStrategy.no_watermarks(), "nothing").uid("nothing"))
-
-    ASKED_MS.clear()
-    Story(tmp_path).run(write, asks={3: StopMode.DRAIN}, **PIPELINED)
-    pauses = [after - before for before, after in pairwise(ASKED_MS)]
-    assert pauses[:3] == [4, 6, 10]  # two milliseconds, then a pause of 2, 4 and 8
 
 
 def test_levels_have_slots_of_their_own(tmp_path: Path) -> None:

@@ -207,12 +207,7 @@ class SourceOperator(InputHead):
             elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
                 left = limits.max_time_ms - elapsed_ms
-                if self._is_held() or left <= 0:
-                    return
-                waits_ms = passed_ms()
-                has_more = self._wait(left, limits)
-                self.waited_s += (passed_ms() - waits_ms) / 1000
-                if not has_more:
+                if self._is_held() or left <= 0 or not self._wait(left, limits):
                     return
             self.more_available = not self._is_held()
             if limits.reached(output.records, size(), elapsed_ms) or limits.ends(wants=self._reader_context.wants):
@@ -255,26 +250,25 @@ class SourceOperator(InputHead):
 
     def _wait_for(self, most_ms: float, *, is_held: bool) -> bool:
         """Wait in a flow until the reader has records; for one that may not read, and where it has none, all of it."""
-        clock, has_more = self.context.task_clock, False
-        start = clock.passed_ms()
-        if is_held:  # what cannot be read makes nothing idle
-            clock.sleep_ms(most_ms)
-        else:
+        if not is_held:
             with self.context.input_clock.waiting():
-                has_more = self._has_more(most_ms, most_ms)
+                return self._has_more(most_ms, most_ms)
+        clock = self.context.task_clock
+        start = clock.passed_ms()
+        clock.sleep_ms(most_ms)  # what cannot be read makes nothing idle
         self.waited_s += (clock.passed_ms() - start) / 1000
-        return has_more
+        return False
 
     def _has_more(self, most_ms: float, sleep_ms: float) -> bool:
         """Wait until the reader has records; one without splits answers at once, and that wait is slept."""
         assert self.reader is not None
         clock = self.context.task_clock
         start = clock.passed_ms()
-        if self.reader.is_available(int(most_ms)):
-            return True
-        if (left := sleep_ms - (clock.passed_ms() - start)) > 0:
+        has_more = self.reader.is_available(int(most_ms))
+        if not has_more and (left := sleep_ms - (clock.passed_ms() - start)) > 0:
             clock.sleep_ms(left)
-        return False
+        self.waited_s += (clock.passed_ms() - start) / 1000
+        return has_more
 
     def _is_held(self) -> bool:
         """Pause and resume splits by their watermarks; tell whether the reader waits for others in its group."""
