@@ -462,7 +462,7 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/hostile/test_pipelined_exchange.py"],
         {"PENSTOCK_ALL_CELLS": "1"},
     )
-    in_both_ways = [*kills[:PIPELINED_KILL_SEEDS], orders, lives, suites, flat]
+    in_both_ways = [*kills[:PIPELINED_KILL_SEEDS], cluster, orders, lives, suites, flat]
     whole = [sampled, conformance, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,

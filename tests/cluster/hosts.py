@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Self
 import pyspark
 from tests.cluster.network import Loopback
 from tests.fault.processes import descendants
+from tests.kit.exchange import VARIABLES
 from tests.services.cache import ServiceError
 
 from penstock._engine.spark.java import find_java
@@ -256,9 +257,9 @@ class Cluster(ABC):
         return {"SPARK_LOCAL_IP": spot.address}
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a host: nothing of what the tests have but Java and the cache."""
+        """Return the environment of a host: of what the tests have only Java, the cache and the exchange of the run."""
         java = find_java(pyspark.__version__)
-        kept = {name: os.environ[name] for name in ("HOME", "LANG", "XDG_CACHE_HOME") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("HOME", "LANG", "XDG_CACHE_HOME", *VARIABLES) if name in os.environ}
         return {
             **kept,
             "JAVA_HOME": str(java.home),
