@@ -414,13 +414,16 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_TEST_INSTALLED": "1"},
         INSTALLED_LIMIT_S,
     )
-    lowest = Case(
-        "lowest",
-        "the tests of units and connectors with the lowest version of each dependency that users may have",
-        [*pytest, "tests/release/test_lowest.py"],
-        {"PENSTOCK_TEST_LOWEST": "1"},
-        INSTALLED_LIMIT_S,
-    )
+    versions = [
+        Case(
+            which,
+            f"the tests of units and connectors with the {which} version of each dependency that users may have",
+            [*pytest, "tests/release/test_versions.py"],
+            {"PENSTOCK_TEST_VERSIONS": which},
+            INSTALLED_LIMIT_S,
+        )
+        for which in ("lowest", "newest")
+    ]
     sparks = [
         Case(
             f"spark-{series}",
@@ -493,7 +496,7 @@ def cases(seed: int) -> list[Case]:
         *tests,
         mutants,
         installed,
-        lowest,
+        *versions,
         *sparks,
         *pythons,
     ]

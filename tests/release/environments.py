@@ -12,6 +12,8 @@ from tests.release.pythons import VERSIONS, interpreters
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements"
+#: With what stands in the environment already.
+_ALONE = ("--no-deps", "--no-build-isolation")
 
 
 def make_environment(place: Path, locks: tuple[str, ...], *packages: str, version: str = VERSIONS[0]) -> Path:
@@ -23,14 +25,35 @@ def make_environment(place: Path, locks: tuple[str, ...], *packages: str, versio
         packages: Further ones in their place.
         version: Of Python.
     """
-    subprocess.run([interpreters()[version], "-m", "venv", place], check=True)
-    python = place / "bin" / "python"
-    uv = [sys.executable, "-m", "uv", "pip"]
-    install = [*uv, "install", "--quiet", "--python", python, "--no-deps", "--no-build-isolation"]
+    python = _make(place, version)
     for lock in locks:
-        subprocess.run([*install, "--require-hashes", "-r", REQUIREMENTS / f"{lock}.txt"], check=True)
-    subprocess.run([*install, *packages, ROOT], check=True)
+        _install(python, *_ALONE, "--require-hashes", "-r", REQUIREMENTS / f"{lock}.txt")
+    _install(python, *_ALONE, *packages, ROOT)
     return python
+
+
+def make_newest_environment(place: Path, groups: tuple[str, ...]) -> Path:
+    """Make one with the newest version of each dependency that pyproject.toml allows; return its Python.
+
+    Args:
+        place: Its directory.
+        groups: Groups of pyproject.toml beside what Penstock and its extras need.
+    """
+    python = _make(place, VERSIONS[0])
+    named = (word for group in groups for word in ("--group", f"{ROOT / 'pyproject.toml'}:{group}"))
+    _install(python, "-r", ROOT / "pyproject.toml", "--all-extras", *named)
+    _install(python, *_ALONE, ROOT)
+    return python
+
+
+def _make(place: Path, version: str) -> Path:
+    subprocess.run([interpreters()[version], "-m", "venv", place], check=True)
+    return place / "bin" / "python"
+
+
+def _install(python: Path, *arguments: str | Path) -> None:
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python]
+    subprocess.run([*uv, *arguments], check=True)
 
 
 def run_tests(python: Path, arguments: list[str], *, at_least: int, seconds: int) -> None:
