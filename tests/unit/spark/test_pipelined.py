@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock._engine.spark import pipelined
+from penstock._engine.spark import executors, pipelined
 from penstock._engine.spark.pipelined import PipelinedPlan, check_session
 from penstock._engine.spark.session import PIPELINED_CONF, SparkHandle
 from penstock.common import Configuration
@@ -96,7 +96,7 @@ def test_fewer_slots_than_levels_are_refused_with_both_numbers(master: str) -> N
 
 
 def test_executors_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipelined, "_AGAIN_S", 0)
+    monkeypatch.setattr(executors, "_COMING_S", 0)
     late = Session(0, 1, 2, 100, master=CLUSTER)
     check(late, 3, 2, executors_timeout="1 h")
     assert late.maxNumConcurrentTasks("default") == 100

@@ -13,12 +13,14 @@ from penstock._engine.gateway.executor_view import SPARK, ExecutorView
 from penstock._engine.plan.homes import ANYWHERE, in_turn
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.spark.forgotten import watch_of
+from penstock.common.task_options import EXECUTORS_TIMEOUT
 from penstock.errors import ExecutorLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.spark.session import SparkHandle
+    from penstock.common.configuration import Configuration
 
 _log = logging.getLogger("penstock")
 
@@ -31,6 +33,8 @@ _LAST_LOOK_S: Final = 2.0
 #: The longest wait for an executor that has cost an epoch to be listed as lost, and the time between two looks.
 _LATE_S: Final = 1.0
 _PAUSE_S: Final = 0.1
+#: Between two looks at what comes while a job waits to begin.
+_COMING_S: Final = 0.1
 #: So many lost executors are kept until they are asked for.
 _LOST_KEPT: Final = 100
 #: In what Spark says about executors that it ends itself: idle ones, and those of hosts that go away.
@@ -192,6 +196,26 @@ def slots_of(spark: SparkHandle, executors: SparkExecutors, fixed: int | None, p
         cores, most = int(conf.get("spark.executor.cores", "1")), conf.get("spark.dynamicAllocation.maxExecutors")
         wanted = parallelism if most is None else min(parallelism, int(most) * (cores // task_cpus))
     return ClusterSlots(executors, fixed, task_cpus=task_cpus, wanted=max(1, wanted))
+
+
+def wait_for(what: str, count: Callable[[], int], wanted: int, configuration: Configuration) -> int:
+    """Return how many of something a cluster has, once it has as many as are wanted or the time for them is over.
+
+    Args:
+        what: Its name in the log, in the plural.
+        count: Asks Spark.
+        wanted: So many are wanted.
+        configuration: Says how long a job waits for them.
+    """
+    found, patience = count(), configuration.get(EXECUTORS_TIMEOUT)
+    end = time.monotonic() + patience.to_millis() / 1000
+    if found < wanted:
+        text = "Waiting for %s: %d of %d are there (%s = %s)."
+        _log.info(text, what, found, wanted, EXECUTORS_TIMEOUT.key, patience)
+    while found < wanted and time.monotonic() < end:
+        time.sleep(_COMING_S)
+        found = count()
+    return found
 
 
 def executors_of(spark: SparkHandle) -> SparkExecutors:

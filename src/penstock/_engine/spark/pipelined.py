@@ -11,10 +11,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.spark.executors import wait_for
 from penstock._engine.spark.session import PIPELINED_CONF, slot_count
 from penstock._engine.spark.shipping import is_local
 from penstock.common.libraries import major_and_minor
-from penstock.common.task_options import EXCHANGE, EXECUTORS_TIMEOUT, PIPELINED_SINCE, SPARK_SLOTS
+from penstock.common.task_options import EXCHANGE, PIPELINED_SINCE, SPARK_SLOTS
 from penstock.errors import UnsuitableClusterError
 
 if TYPE_CHECKING:
@@ -83,14 +84,8 @@ def _too_few_slots(spark: SparkHandle, levels: int, configuration: Configuration
     """Return what is wrong with the number of slots, once the executors of a cluster have had their time to come."""
     context, here = spark.session.sparkContext, is_local(spark)
     fixed = 0 if here else configuration.get(SPARK_SLOTS) or 0
-    needed, slots = max(levels, fixed), slot_count(context)
-    if slots < needed and not here:
-        patience = configuration.get(EXECUTORS_TIMEOUT)
-        _log.info("Waiting for slots: Spark has %d of %d (%s = %s).", slots, needed, EXECUTORS_TIMEOUT.key, patience)
-        end = time.monotonic() + patience.to_millis() / 1000
-        while slots < needed and time.monotonic() < end:
-            time.sleep(_AGAIN_S)
-            slots = slot_count(context)
+    wanted = 0 if here else max(levels, fixed)
+    slots = wait_for("slots", lambda: slot_count(context), wanted, configuration)
     if slots < levels:
         more = _ANOTHER if spark.owned else _FEWER_LEVELS
         return [

@@ -11,8 +11,6 @@ import os
 import pickle
 import re
 import secrets
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +19,7 @@ from penstock import __version__
 from penstock._engine.graph.named_modules import modules_of
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock
-from penstock._engine.spark.executors import failing_hosts, listed
+from penstock._engine.spark.executors import failing_hosts, listed, wait_for
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
 from penstock._engine.spark.session import slot_count
 from penstock._engine.spark.shared_places import marked, places_of
@@ -48,7 +46,6 @@ _log = logging.getLogger(__name__)
 _CLOCK_MS: Final = 60_000
 #: How often the executors are asked until each has answered: a busy one may miss its turn.
 _ROUNDS: Final = 5
-_LOOK_S: Final = 0.1
 #: So many hosts are named in the log.
 _NAMED: Final = 5
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
@@ -201,19 +198,13 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
     context = spark.session.sparkContext
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
-    wanted, patience = configuration.get(EXECUTORS), configuration.get(EXECUTORS_TIMEOUT)
-    pause, end, count = threading.Event(), time.monotonic() + patience.to_millis() / 1000, len(listed(context))
-    if count < wanted:
-        text = "Waiting for executors: %d of %d are there (%s = %s)."
-        _log.info(text, count, wanted, EXECUTORS_TIMEOUT.key, patience)
-    while count < wanted and time.monotonic() < end:
-        pause.wait(_LOOK_S)
-        count = len(listed(context))
+    wanted = configuration.get(EXECUTORS)
+    count = wait_for("executors", lambda: len(listed(context)), wanted, configuration)
     if not count:
         problem = (
-            f"no executor has come within {EXECUTORS_TIMEOUT.key} = {patience}: the cluster may have no "
-            "free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts cannot reach the "
-            f"driver (spark.driver.host){_pods_say_more(context)}"
+            f"no executor has come within {EXECUTORS_TIMEOUT.key} = {configuration.get(EXECUTORS_TIMEOUT)}: the "
+            "cluster may have no free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts "
+            f"cannot reach the driver (spark.driver.host){_pods_say_more(context)}"
         )
         raise UnsuitableClusterError(context.master or "", (problem,))
     if count < wanted:
