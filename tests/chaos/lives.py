@@ -24,7 +24,7 @@ from tests.kit.stories import Story
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.operators.clocks import TaskClock
-from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.control import StopMode, TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
@@ -32,6 +32,7 @@ from penstock._engine.savepoints.survey import LeftoverPlaces, Survey
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
     ChangedProgramError,
+    EpochInfrastructureError,
     FencedError,
     FinishedOperatorError,
     InternalError,
@@ -414,12 +415,29 @@ class Run:
         for trouble in self.chapter.troubles:
             if trouble.kind in AT_STEPS and trouble.at == self.steps:
                 self.happen(trouble)
+        if isinstance(instruction, do.ReportFailure):
+            self.account_for(instruction.cause)
         if isinstance(instruction, do.LogMessage) and instruction.text.endswith(DRAINED.partition("{}")[2]):
             self.life.goes_on_drained = True
         if self.found is not None and self.found[0] == self.steps:
             remove_leftovers(self.found[1])
         perform(instruction)
         self.has_claimed |= isinstance(instruction, do.PutChainEntry)
+
+    def account_for(self, cause: TaskFailure | Exception) -> None:
+        """Look whether something has happened from which a failure may follow, of which a restart shows nothing."""
+        is_of_task = isinstance(cause, TaskFailure)
+        said = cause.error if is_of_task else f"{type(cause).__name__}: {cause}"
+        is_ours = said.startswith("penstock.errors.") if is_of_task else isinstance(cause, PenstockError)
+        chaos, is_met = dict(self.chapter.chaos), bool(self.life.weather.met)
+        if isinstance(cause, EpochInfrastructureError):
+            is_met |= "losses" in chaos
+        elif "does not count" in said:
+            is_met = "mixtures" in chaos
+        else:
+            is_met |= "second driver" in self.met
+        is_met &= is_ours
+        assert is_met, f"the job failed for nothing: {said}"
 
     def drain_if_dry(self) -> None:
         """End a job without an end once there is nothing more to read."""

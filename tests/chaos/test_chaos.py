@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos import run
-from tests.chaos.operators import BUILD, key_of
+from tests.chaos.operators import BUILD, key_of, not_by_three
 from tests.chaos.shrink import shrunk
 from tests.chaos.truth import LeftOverError
 
@@ -53,6 +53,26 @@ class Forgetful(KeyedProcessFunction):
         self.counts[ctx.get_current_key()] += 1
         number = self.counts[ctx.get_current_key()]
         yield ctx.get_current_key(), number, number, None
+
+
+#: Whether `failing_once` has failed.
+FAILED: list[bool] = []
+
+
+def failing_once(record: Any) -> bool:
+    if not FAILED:
+        FAILED.append(True)
+        raise ValueError("once")
+    return not_by_three(record)
+
+
+def test_a_failure_that_nothing_accounts_for_is_found_though_a_restart_mends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(BUILD, "filter", lambda stream: stream.filter(failing_once))
+    drawn = run.drawn_life(1, frozenset({"filter", "list source", "checkpoint"}))
+    FAILED.clear()
+    assert "failed for nothing: ValueError: once" in (run.lived(drawn, 1)[0] or "")
 
 
 def test_an_operator_that_loses_its_state_is_found_and_its_life_is_shrunk_to_it(
