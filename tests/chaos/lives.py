@@ -215,6 +215,8 @@ class Life:
         #: What happened, line by line.
         self.tale: list[str] = []
         self.tees = any(chapter.has("drain") for chapter in chapters)
+        #: The job has ended by a drain, perhaps before its sources had read all.
+        self.is_drained = False
         #: A drain has fired windows and timers, and then the job went on, which a warning says.
         self.goes_on_drained = False
         #: The chapter whose program and parallelism the job's newest checkpoint has.
@@ -422,7 +424,9 @@ class Run:
         if self.found is not None and self.found[0] == self.steps:
             remove_leftovers(self.found[1])
         perform(instruction)
-        self.has_claimed |= isinstance(instruction, do.PutChainEntry)
+        if isinstance(instruction, do.PutChainEntry):
+            self.has_claimed = True
+            self.life.is_drained |= instruction.entry.kind is ChainEntryKind.DRAINED
 
     def account_for(self, cause: TaskFailure | Exception) -> None:
         """Look whether something has happened from which a failure may follow, of which a restart shows nothing."""

@@ -10,12 +10,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos import run
+from tests.chaos import programs, run
+from tests.chaos.jobs import Job, Operator, Output, Source
+from tests.chaos.lives import Chapter, Trouble
 from tests.chaos.operators import BUILD, key_of, not_by_three
 from tests.chaos.shrink import shrunk
 from tests.chaos.truth import LeftOverError
 
 from penstock.datastream import KeyedProcessFunction
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     import pytest
@@ -73,6 +76,14 @@ def test_a_failure_that_nothing_accounts_for_is_found_though_a_restart_mends_it(
     drawn = run.drawn_life(1, frozenset({"filter", "list source", "checkpoint"}))
     FAILED.clear()
     assert "failed for nothing: ValueError: once" in (run.lived(drawn, 1)[0] or "")
+
+
+def test_a_source_that_ends_too_early_is_found_though_the_life_has_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "ListSource", lambda *splits, **how: ListSource(*(s[:-1] for s in splits), **how))
+    splits = tuple(tuple((0, stamp, 10 * split + stamp, None) for stamp in range(5)) for split in range(2))
+    job = Job((Source("list", splits),), (Operator("map", (0,)),), (Output("folder", 1),), "int")
+    never = Trouble("drain", 5_000)
+    assert "lacks 2 records" in (run.lived((job, (Chapter((1, 1, 1), (never,)),)), 1)[0] or "")
 
 
 def test_an_operator_that_loses_its_state_is_found_and_its_life_is_shrunk_to_it(
