@@ -27,6 +27,9 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "Row": (Row(1, "a"), Row(1, "b"), Row(2, None)),
     "mixed": (1, "1", b"1", (1,), 1.5, Decimal("2.5")),
 }
+#: Keys whose type can be declared, and operators behind which it is.
+TYPED_KEYS = ("int", "bool", "str", "float", "Decimal")
+TYPED = ("map", "filter", "flat map")
 VALUES = (
     None, True, 3, 2.5, "text", b"\0", (1, None), Decimal("3.14"), Row(a=1, b=None), [1, 2.0], {"a": None}, "", 1 << 70,
 )  # fmt: skip
@@ -107,6 +110,11 @@ class Job:
                 yield makers[number]
                 pending += makers[number].inputs
 
+    def declares(self, operator: Operator) -> bool:
+        """Tell whether the type of what comes out of an operator is declared: it has the keys of the sources."""
+        can_be = self.keys in TYPED_KEYS and operator.kind in TYPED
+        return can_be and operator.declared and all(one.kind != "other key" for one in self.before(*operator.inputs))
+
     def features(self) -> set[str]:
         """Return what is in it, by the names of the table of pairs."""
         named = {
@@ -115,7 +123,7 @@ class Job:
             "no uids": not self.uids,
             "state in files": self.in_files and not self.batch and any(o.kind in STATEFUL for o in self.operators),
             "alignment": any(source.aligned for source in self.sources),
-            "declared types": any(operator.declared for operator in self.operators),
+            "declared types": any(map(self.declares, self.operators)),
             "several sinks": len(self.outputs) > 1,
             "pipelined": self.pipelined,
         }
@@ -135,7 +143,8 @@ def draw_job(choose: random.Random, wanted: set[str]) -> Job:
     """Draw a job that has what is wanted of it, by the names of the table of pairs."""
     batch = bool({"batch", "batch with recovery"} & wanted) or (choose.random() < 0.15 and not OF_STREAMS & wanted)
     recovers = batch and "batch" not in wanted and ("batch with recovery" in wanted or choose.random() < 0.5)
-    keys = next((kind for kind in KEYS if f"keys: {kind}" in wanted), None) or choose.choice(list(KEYS))
+    keys = next((kind for kind in KEYS if f"keys: {kind}" in wanted), None)
+    keys = keys or choose.choice(TYPED_KEYS if "declared types" in wanted else list(KEYS))
     kinds = [kind for kind in SOURCES if f"{kind} source" in wanted] or [draw_source(choose, batch=batch)]
     if "alignment" in wanted:
         kinds = ["timely", "timely"]
@@ -148,6 +157,7 @@ def draw_job(choose: random.Random, wanted: set[str]) -> Job:
         for kind in kinds
     )
     must = [kind for kind in BUILD if kind in wanted]
+    must += [choose.choice(TYPED)] if "declared types" in wanted else []
     more = [choose.choice(list(BUILD)) for _ in range(max(0, choose.randint(2, 5) - len(must)))]
     operators = draw_operators(choose, len(sources), choose.sample([*must, *more], len(must) + len(more)))
     operators = tuple(replace(one, declared="declared types" in wanted or one.declared) for one in operators)

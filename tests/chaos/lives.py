@@ -350,11 +350,7 @@ class Run:
         story.records, story.workers, story.hosts = chapter.records, chapter.workers, chapter.hosts
         story.chaos = Chaos(**dict(chapter.chaos))
         life.weather.forecast([trouble for trouble in chapter.troubles if trouble.kind in AT_REQUESTS])
-        if self.is_restored_from_savepoint:
-            self.met.add(f"start with {chapter.start}")
-        if life.shape is not None:
-            self.met |= {"rescale"} if life.shape.sizes != chapter.sizes else set()
-            self.met |= {"changed program"} if life.shape.changed != chapter.changed else set()
+        from_savepoint, shape = self.is_restored_from_savepoint, life.shape or chapter
         life.leaves_run |= life.was_cancelled and (self.is_restored_from_savepoint or life.anew)
         program = Program(life.job, chapter.sizes, life.place, chapter.changed, life.tees)
         try:
@@ -367,6 +363,9 @@ class Run:
             self.happened.append(f"{type(error).__name__}: {error!s:.200}")
             told = None
         self.met |= {kind for kind, (name, _) in TASKS.items() if name in dict(chapter.chaos) and self.epochs > 3}
+        self.met |= {f"start with {chapter.start}"} if from_savepoint and self.has_claimed else set()
+        self.met |= {"rescale"} if shape.sizes != chapter.sizes and self.epochs else set()
+        self.met |= {"changed program"} if shape.changed != chapter.changed and self.epochs else set()
         self.met |= {"small memory"} if chapter.memory == "1 b" and self.epochs > 1 else set()
         return told
 
@@ -456,6 +455,8 @@ class Run:
         """Let something happen."""
         kind, driver = trouble.kind, self.driven.driver
         if kind in {"savepoint", *STOPS} and not self.epochs:  # whoever asks then waits for the job's id
+            return
+        if kind in {"lost worker", "lost host"} and not self.epochs:  # they have nothing yet
             return
         self.happened.append(f"{kind} at step {trouble.at}")
         if kind != "second driver":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from tests.chaos.jobs import TYPED_KEYS
 from tests.chaos.operators import BUILD, KEYED, ODD, TWO_INPUTS, UNTIMED, at_the_end, in_order
 from tests.kit.stories import EndlessSource
 from tests.lifecycle.sink import FolderSink
@@ -39,11 +40,10 @@ if TYPE_CHECKING:
 
     from penstock.datastream import DataStream
 
-#: Of keys that have a type to declare.
-TYPES = {
-    "int": Types.LONG(), "bool": Types.BOOLEAN(), "str": Types.STRING(), "float": Types.DOUBLE(),
-    "Decimal": Types.BIG_DEC(),
-}  # fmt: skip
+#: The types of keys.
+TYPES = dict(
+    zip(TYPED_KEYS, (Types.LONG(), Types.BOOLEAN(), Types.STRING(), Types.DOUBLE(), Types.BIG_DEC()), strict=True)
+)
 
 
 # --------------------------------------------------------------------------------------------------------- the sources
@@ -276,8 +276,7 @@ class Program:
         made = self._named(made.map(same) if operator.kind == "union" else made, f"{operator.kind}-{number}")
         if operator.kind in UNTIMED:
             return self._timed(made)
-        is_plain = self.job.keys in TYPES and operator.kind in {"map", "filter", "flat map"}
-        if operator.declared and is_plain and has_keys(self.job, operator):
+        if self.job.declares(operator):
             return self._known(made.map(same, DECLARED[self.job.keys]), f"type of {self._last}")
         return made
 
@@ -303,8 +302,3 @@ DECLARED = {
     kind: Types.TUPLE([declared, Types.LONG(), Types.LONG(), Types.PICKLED_BYTE_ARRAY()])
     for kind, declared in TYPES.items()
 }
-
-
-def has_keys(job: Job, operator: Operator) -> bool:
-    """Tell whether an operator takes records with the keys of the sources alone."""
-    return all(one.kind != "other key" for one in job.before(*operator.inputs))

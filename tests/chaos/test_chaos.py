@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,22 @@ def test_a_source_that_ends_too_early_is_found_though_the_life_has_a_drain(monke
     job = Job((Source("list", splits),), (Operator("map", (0,)),), (Output("folder", 1),), "int")
     never = Trouble("drain", 5_000)
     assert "lacks 2 records" in (run.lived((job, (Chapter((1, 1, 1), (never,)),)), 1)[0] or "")
+
+
+def test_what_has_no_effect_is_not_met() -> None:
+    splits = (tuple((0, stamp, stamp, None) for stamp in range(20)),)
+    operators = Operator("other key", (0,)), Operator("map", (1,), declared=True)
+    job = Job((Source("list", splits),), operators, (Output("folder", 2),), "int")
+    assert "declared types" not in job.features()
+    typed = replace(operators[1], inputs=(0,))
+    assert "declared types" in replace(job, operators=(typed,)).features()
+    start, rescaled = (1, 1, 1, 1), (2, 2, 2, 1)
+    stopped, at_once = Trouble("suspend", 30), (Trouble("lost host", 2), Trouble("kill", 3))
+    for troubles, met in ((at_once, {"suspend", "kill"}), ((), {"suspend", "rescale", "start with CLAIM"})):
+        chapters = Chapter(start, (stopped,)), Chapter(rescaled, troubles, "CLAIM")
+        error, life = run.lived((job, chapters), 1)
+        assert error is None, error
+        assert life.met == met
 
 
 def test_an_operator_that_loses_its_state_is_found_and_its_life_is_shrunk_to_it(
