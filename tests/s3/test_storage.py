@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +134,17 @@ def test_large_files_are_read_back(server: S3Server, bucket: str) -> None:
     assert storage.read("job/blobs/large") == data
     storage.copy_from(storage, "job/shared/large", "job/shared/copy")
     assert storage.read("job/shared/copy") == data
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_answer_lost_on_any_request_of_a_file_in_parts_leaves_it_whole(server: S3Server, bucket: str, at: int) -> None:
+    data, requests = bytes(range(256)) * (48 << 10), count(1)  # three parts, what begins and what ends them
+    with Proxy(server.port) as proxy:
+        storage = open_storage(f"s3://{bucket}", {**server.settings, "s3.endpoint": proxy.endpoint})
+        proxy.lose(lambda _: next(requests) == at)
+        storage.put("job/shared/large", data)
+        assert len(proxy.lost) == 1
+        assert storage.read("job/shared/large") == data
 
 
 def test_copies_within_a_bucket_and_between_two_hold_the_same(server: S3Server, bucket: str) -> None:
