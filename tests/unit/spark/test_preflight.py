@@ -7,6 +7,7 @@ import importlib
 import os
 import pickle
 import sys
+import threading
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,7 @@ class FakeContext:
         self.master, self._executors, self._says = master, executors, says
         self._conf = {key.replace("_", "."): value for key, value in conf.items()}
         self.environment: dict[str, str] = {}
+        self.tags: list[str] = []
         rows = [_listed(number, one.host, bool(says)) for number, one in enumerate(executors)]
         listed = SimpleNamespace(size=lambda: len(rows), apply=rows.__getitem__)
         store = SimpleNamespace(executorList=lambda _: listed)
@@ -80,6 +82,12 @@ class FakeContext:
 
     def getConf(self) -> dict[str, str]:
         return self._conf
+
+    def addJobTag(self, tag: str) -> None:
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:
+        self.tags.remove(tag)
 
     def range(self, tasks: int, *, numPartitions: int) -> FakeContext:
         assert tasks == numPartitions == max(1, len(self._executors))
@@ -288,6 +296,28 @@ def test_executors_are_waited_for_and_none_is_refused_with_the_key(caplog: pytes
     assert "`kubectl describe pods -l spark-app-selector=app-1` says why pods do not run" in problem
     look(FakeContext(Executor("a")), None, **keys)
     assert "The job begins with 1 of 3 executors" in caplog.text
+
+
+def test_executors_that_never_come_for_the_look_are_not_waited_for_without_end() -> None:
+    class Waiting(FakeContext):
+        """Runs no task before it is cancelled."""
+
+        def __init__(self) -> None:
+            super().__init__(spark_dynamicAllocation_enabled="true")
+            self.cancelled = threading.Event()
+
+        def mapInArrow(self, task: Any, _: object) -> Any:
+            assert self.cancelled.wait(10)
+            raise RuntimeError("Job 0 cancelled part of cancelled job tags")
+
+        def cancelJobsWithTag(self, tag: str) -> None:
+            assert tag in self.tags
+            self.cancelled.set()
+
+    context = Waiting()
+    (problem,) = problems(context, None, **{"penstock__spark__executors-timeout": "1 ms"})
+    assert problem.startswith("no executor has come within penstock.spark.executors-timeout = 1 ms")
+    assert context.tags == []
 
 
 def test_log_says_which_hosts_are_looked_at_and_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,11 +6,14 @@ tasks stage what the driver then does not find. Sessions on this machine are not
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
 import re
 import secrets
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,7 +34,7 @@ from penstock.common.task_options import EXECUTORS, EXECUTORS_TIMEOUT
 from penstock.errors import EpochInfrastructureError, UnsuitableClusterError, UnsuitableHostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
     import pyarrow as pa
     from pyspark import SparkContext
@@ -46,6 +49,9 @@ _log = logging.getLogger(__name__)
 _CLOCK_MS: Final = 60_000
 #: How often the executors are asked until each has answered: a busy one may miss its turn.
 _ROUNDS: Final = 5
+#: The time between two looks whether there is an executor at all, and what tells the Spark jobs that wait for one.
+_WATCH_S: Final = 1.0
+_TAG: Final = "penstock-looking"
 #: So many hosts are named in the log.
 _NAMED: Final = 5
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
@@ -103,7 +109,13 @@ def check_cluster(
     if hosts:  # with dynamic allocation they come for the look
         named = ", ".join(hosts if len(hosts) <= _NAMED else [*hosts[:_NAMED], "…"])
         _log.info("Looking at %d host%s before the job begins: %s.", len(hosts), "s"[: len(hosts) != 1], named)
-    replies, problems = _looked(spark, _question(graph, configuration, python_path))
+    with _giving_up(spark.session.sparkContext, configuration) as is_given_up:
+        try:
+            replies, problems = _looked(spark, _question(graph, configuration, python_path))
+        except UnsuitableClusterError:
+            if not is_given_up.is_set():
+                raise
+            replies, problems = [], [_none_has_come(spark.session.sparkContext, configuration)]
     if problems:
         raise UnsuitableClusterError(master, tuple(problems))
     return replies
@@ -201,17 +213,49 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
     wanted = configuration.get(EXECUTORS)
     count = wait_for("executors", lambda: len(listed(context)), wanted, configuration)
     if not count:
-        problem = (
-            f"no executor has come within {EXECUTORS_TIMEOUT.key} = {configuration.get(EXECUTORS_TIMEOUT)}: the "
-            "cluster may have no free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts "
-            f"cannot reach the driver (spark.driver.host){_pods_say_more(context)}"
-        )
-        raise UnsuitableClusterError(context.master or "", (problem,))
+        raise UnsuitableClusterError(context.master or "", (_none_has_come(context, configuration),))
     if count < wanted:
         _log.warning(
             "The job begins with %d of %d executors (%s); others are used as they come.",
             *(count, wanted, EXECUTORS.key),
         )
+
+
+@contextlib.contextmanager
+def _giving_up(context: SparkContext, configuration: Configuration) -> Generator[threading.Event]:
+    """Cancel the Spark jobs of the block once no executor has been there for the longest wait; tell it by an event.
+
+    Spark itself waits for ever: for those that dynamic allocation asks for, and after the last one was lost.
+    """
+    patience_s = configuration.get(EXECUTORS_TIMEOUT).to_millis() / 1000
+    is_over, is_given_up = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        last = time.monotonic()
+        while not is_over.wait(min(_WATCH_S, patience_s)):
+            with contextlib.suppress(Exception):  # py4j raises what the JVM does
+                if listed(context):
+                    last = time.monotonic()
+                elif time.monotonic() - last >= patience_s:
+                    is_given_up.set()
+                    context.cancelJobsWithTag(_TAG)
+
+    context.addJobTag(_TAG)
+    threading.Thread(target=watch, name="penstock-looking", daemon=True).start()
+    try:
+        yield is_given_up
+    finally:
+        is_over.set()
+        context.removeJobTag(_TAG)
+
+
+def _none_has_come(context: SparkContext, configuration: Configuration) -> str:
+    """Return what is wrong where there is no executor."""
+    return (
+        f"no executor has come within {EXECUTORS_TIMEOUT.key} = {configuration.get(EXECUTORS_TIMEOUT)}: the cluster "
+        "may have no free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts cannot "
+        f"reach the driver (spark.driver.host){_pods_say_more(context)}"
+    )
 
 
 def _pods_say_more(context: SparkContext) -> str:
