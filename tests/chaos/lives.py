@@ -1,8 +1,8 @@
-"""The lives of random jobs: drawn as plain data, lived in this process, and compared with the model at the end.
+"""The lives of random jobs: lived in this process, chapter by chapter, and compared with the model at the end.
 
-A life is a list of chapters. Each is one start of the job, with its circumstances, its troubles, and how it is to end;
-calm chapters follow until the job has come to its end. Lives that need real processes, a Spark or servers have a place
-beside `Life`: whatever runs a drawn job and its chapters, and leaves what its sinks hold to `truth.check`.
+Calm chapters follow those that were drawn, until the job has come to its end. Lives that need real processes, a Spark
+or servers have a place beside `Life`: whatever runs a drawn job and its chapters, and leaves what its sinks hold to
+`truth.check`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.chaos.chapters import AT_REQUESTS, AT_STEPS, STOPS, TASKS, Chapter, Trouble
 from tests.chaos.programs import Program
-from tests.chaos.store import CALLS, Weather, stormy
+from tests.chaos.store import Weather, stormy
 from tests.chaos.truth import check
 from tests.kit import exchange
 from tests.kit.clock import CLOCK, measure_by_the_clock, wait
@@ -46,7 +47,6 @@ from penstock.errors import (
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -63,30 +63,10 @@ LATER_MS = 1 << 50
 #: No job takes more in one start, whatever goes wrong: else it is stuck.
 MOST_EPOCHS, MOST_STEPS, MOST_CALM = 150, 10_000, 6
 
-STOPS = {"suspend": StopMode.SUSPEND, "cancel with savepoint": StopMode.CANCEL, "drain": StopMode.DRAIN}
 ASKS: dict[str, Callable[[JobDriver], object]] = {
     "checkpoint": lambda driver: driver.trigger_checkpoint(),
     "savepoint": lambda driver: driver.savepoint(None, StopMode.NO),
     "cancel": lambda driver: driver.cancel(),
-}
-#: What happens at a step of the driver, and what at a request to a store.
-AT_STEPS = (
-    *("kill", "lost worker", "lost host", "clock ahead", "clock back", "checkpoint", "savepoint", "clean"),
-    *("second driver", "suspend", "cancel with savepoint", "drain", "cancel"),
-)
-AT_REQUESTS = tuple(CALLS)
-#: What `Chaos` calls it, and how likely it is for a task; a lost task costs an epoch, and a large job has twenty tasks.
-TASKS = {
-    "task twice": ("retries", (0.05, 0.2)),
-    "readers of two attempts": ("mixtures", (0.05, 0.2)),
-    "lost epoch": ("losses", (0.01, 0.05)),
-}
-STARTS = ("start with CLAIM", "start with NO_CLAIM", "rescale", "changed program", "small memory")
-TROUBLES = (*AT_STEPS, *AT_REQUESTS, *TASKS, *STARTS)
-#: What a batch job refuses or does not have.
-OF_STREAMS = {
-    *("checkpoint", "savepoint", "suspend", "cancel with savepoint", "drain"),
-    *("start with CLAIM", "start with NO_CLAIM", "small memory"),
 }
 
 
@@ -96,101 +76,6 @@ class KilledError(BaseException):
 
 class StuckError(BaseException):
     """The job takes far more epochs or steps than it needs."""
-
-
-# ------------------------------------------------------------------------------------------------------------ the data
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """What happens at a step of the driver or at a request to a store, both counted from the start; and how much."""
-
-    kind: str
-    at: int = 0
-    size: int = 1
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One start of a job."""
-
-    #: The parallelism of each source, operator and sink.
-    sizes: tuple[int, ...]
-    troubles: tuple[Trouble, ...] = ()
-    #: After a stop with savepoint: how to start from it.
-    start: str = "latest"
-    #: Before which operator the program has one more, without state.
-    changed: int | None = None
-    memory: str = "64 mb"
-    workers: int = 1
-    hosts: int = 1
-    records: int = 4
-    retained: int = 1
-    chaos: tuple[tuple[str, float], ...] = ()
-    #: How many restarts the job has.
-    restarts: int = 30
-
-    def has(self, kind: str) -> bool:
-        return any(trouble.kind == kind for trouble in self.troubles)
-
-
-def possible(feature: str, trouble: str) -> bool:
-    """Tell whether a pair can be met: the features of a job are those of `Job.features`."""
-    if feature.startswith("batch"):
-        return trouble not in OF_STREAMS and not (
-            feature == "batch with recovery" and trouble in {"rescale", "changed program", "cancel"}
-        )
-    return (feature, trouble) != ("time to live", "clock back")  # the model says when state expires, as time passes
-
-
-def draw_life(choose: random.Random, job: Job, wanted: set[str]) -> tuple[Chapter, ...]:
-    """Draw the chapters of a job's life; the first have the wanted troubles."""
-    allowed = [kind for kind in TROUBLES if all(possible(feature, kind) for feature in job.features())]
-    must = sorted(wanted)
-    several = choose.randint(1, 3) + bool({*STARTS, "rescale"} & wanted)
-    chapters: list[Chapter] = []
-    for number in range(several):
-        kinds = [*(must if number < 2 else ()), *(choose.choice(allowed) for _ in range(choose.randint(0, 3)))]
-        if number < several - 1 and not {"kill", *STOPS, "cancel"} & set(kinds):
-            kinds.append(choose.choice([kind for kind in ("kill", *STOPS, "cancel") if kind in allowed]))
-        if {"start with CLAIM", "start with NO_CLAIM"} & wanted and number == 0:
-            kinds = [kind for kind in kinds if kind not in {"kill", "drain", "cancel"}] + ["suspend"]
-        if "drain" in kinds and "drain" not in wanted and choose.random() < 0.7:
-            kinds.remove("drain")  # it ends the life
-        chapters.append(draw_chapter(choose, job, kinds, chapters[-1] if chapters else None))
-    return tuple(chapters)
-
-
-def draw_chapter(choose: random.Random, job: Job, kinds: list[str], before: Chapter | None) -> Chapter:
-    def troubles() -> Iterator[Trouble]:
-        for kind in kinds:
-            if kind in AT_STEPS:
-                yield Trouble(
-                    kind, choose.choice((choose.randint(1, 20), choose.randint(8, 120))), choose.randint(1, 9)
-                )
-            elif kind in AT_REQUESTS:
-                size = choose.choice((1, 1, 3, 12, 40)) if kind in {"store away", "full disk"} else 1
-                yield Trouble(kind, choose.choice((choose.randint(1, 40), choose.randint(20, 200))), size)
-
-    sizes = before.sizes if before else tuple(choose.randint(1, 4) for _ in range(job.vertices))
-    if before and ("rescale" in kinds or (choose.random() < 0.2 and not job.recovers)):
-        sizes = tuple(choose.randint(1, 4) for _ in range(job.vertices))
-    changed = before.changed if before else None
-    if "changed program" in kinds and job.operators:
-        changed = choose.randrange(len(job.operators)) if changed is None else None
-    hosts = 2 if "lost host" in kinds else choose.randint(1, 2)
-    return Chapter(
-        sizes,
-        tuple(sorted(troubles(), key=lambda trouble: trouble.at)),
-        next((kind[11:] for kind in kinds if kind.startswith("start with")), "latest"),
-        changed,
-        "1 b" if "small memory" in kinds else choose.choice(("3 kb", "64 mb", "64 mb")),
-        choose.randint(hosts, 3),
-        hosts,
-        (60 if any(source.kind == "many splits" for source in job.sources) else choose.choice((2, 4, 6, 9, 12))),
-        choose.randint(1, 3),
-        tuple((name, choose.choice(chances)) for kind, (name, chances) in TASKS.items() if kind in kinds),
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- a life
@@ -226,7 +111,7 @@ class Life:
         #: The job was ended by a driver that was killed before it had cleaned up.
         self.was_killed_last = False
         #: A start without "latest" leaves what a cancelled run before it has kept.
-        self.was_cancelled = self.leaves_run = False
+        self.keeps_checkpoints = self.leaves_run = False
         (place / "savepoints").mkdir(parents=True)
         (place / "checkpoints").mkdir()
 
@@ -267,7 +152,6 @@ class Life:
         if status is JobStatus.FAILED:
             self.judge(run, told)
         self.anew = isinstance(told.error, NoCheckpointError)
-        self.was_cancelled = status is JobStatus.CANCELED or self.anew
         self.savepoint = run.saved()
         has_stopped = any(
             isinstance(step, do.PutChainEntry) and step.entry.kind is ChainEntryKind.SUSPENDED for step in told.steps
@@ -275,6 +159,7 @@ class Life:
         is_recorded = not any(
             isinstance(step, do.LogMessage) and "could not be recorded" in step.text for step in told.steps
         )
+        self.keeps_checkpoints = status is JobStatus.CANCELED or self.anew or not is_recorded
         is_at_end = status is JobStatus.FINISHED and not has_stopped and is_recorded
         return is_at_end and (run.epochs == 0 or self.job.batch)
 
@@ -351,7 +236,7 @@ class Run:
         story.chaos = Chaos(**dict(chapter.chaos))
         life.weather.forecast([trouble for trouble in chapter.troubles if trouble.kind in AT_REQUESTS])
         from_savepoint, shape = self.is_restored_from_savepoint, life.shape or chapter
-        life.leaves_run |= life.was_cancelled and (self.is_restored_from_savepoint or life.anew)
+        life.leaves_run |= life.keeps_checkpoints and (self.is_restored_from_savepoint or life.anew)
         program = Program(life.job, chapter.sizes, life.place, chapter.changed, life.tees)
         try:
             told = story.run(program, step=self.step, watch=self.begin, **self.settings())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.chaos.chapters import TROUBLES, possible
 from tests.chaos.jobs import KEYS, SINKS, SOURCES
-from tests.chaos.lives import TROUBLES, possible
 from tests.chaos.operators import BUILD
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos.chapters import TROUBLES, draw_life, possible
 from tests.chaos.jobs import draw_job
-from tests.chaos.lives import TROUBLES, Life, StuckError, draw_life, possible
+from tests.chaos.lives import Life, StuckError
 from tests.chaos.pairs import Pairs
 from tests.chaos.shrink import Drawn, shrunk, story
 

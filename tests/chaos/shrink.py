@@ -11,7 +11,7 @@ from tests.chaos.jobs import Job, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.chaos.lives import Chapter
+    from tests.chaos.chapters import Chapter
 
 Drawn = tuple[Job, "tuple[Chapter, ...]"]
 

@@ -16,7 +16,7 @@ from penstock.testing.failing_storage import FailingStorage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.chaos.lives import Trouble
+    from tests.chaos.chapters import Trouble
 
 #: What opens stores for jobs.
 USERS = (

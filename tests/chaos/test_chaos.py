@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos import programs, run
+from tests.chaos.chapters import Chapter, Trouble
 from tests.chaos.jobs import Job, Operator, Output, Source
-from tests.chaos.lives import Chapter, Trouble
 from tests.chaos.operators import BUILD, key_of, not_by_three
 from tests.chaos.shrink import shrunk
 from tests.chaos.truth import LeftOverError
