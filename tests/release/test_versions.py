@@ -1,4 +1,4 @@
-"""The tests of units and connectors with the lowest and with the newest versions of the dependencies that users may have.
+"""The tests of units and connectors with the lowest and with the newest versions of what Penstock needs.
 
 The lowest stand in requirements/lowest.txt; the newest are those that there are on the day of the run.
 """

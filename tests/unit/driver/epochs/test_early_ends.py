@@ -232,7 +232,7 @@ def test_a_pause_between_checkpoints_is_kept_unless_a_request_comes(tmp_path: Pa
 
 
 def test_an_interval_that_is_longer_than_the_timeout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="not less than execution.checkpointing.timeout"):
+    with pytest.raises(ConfigurationError, match=r"not less than execution\.checkpointing\.timeout"):
         started(tmp_path, Asking("nothing"), "pipelined", timeout=f"{EPOCH_S} s")
 
 
