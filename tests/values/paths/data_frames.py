@@ -83,7 +83,8 @@ def _column(value: Value) -> Any:
         NotAskedError: Spark has none.
     """
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from penstock._engine.spark.frames import spark_schema
 
     if {FIELD} != set().union(*value.records):
         raise NotAskedError
@@ -95,7 +96,7 @@ def _column(value: Value) -> Any:
             array = array_of(found)
         table = of_frames(pa.table({FIELD: array}))
         schema = nullable(of_files(table.schema))
-        from_arrow_schema(schema)
+        spark_schema(schema)
     except (BatchColumnsError, PySparkException, *misfits()) as error:
         raise NotAskedError from error
     # Spark takes times of day, and gives none back; it has no scales below 0; and DataFrames pass through Parquet.
@@ -108,8 +109,7 @@ def _column(value: Value) -> Any:
 
 def _from_dataframe(values: Sequence[Value]) -> Iterable[Outcome]:
     """Run one job of a DataFrame with a column for each value, and one that makes a DataFrame of it again."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
+    from penstock._engine.spark.frames import spark_schema
     from penstock._engine.spark.session import users_session
     from penstock.common import Configuration
     from penstock.datastream import StreamExecutionEnvironment
@@ -124,7 +124,7 @@ def _from_dataframe(values: Sequence[Value]) -> Iterable[Outcome]:
     most = max(map(len, columns.values()))
     padded = {name: pa.concat_arrays([one, pa.nulls(most - len(one), one.type)]) for name, one in columns.items()}
     table = pa.table({"row": range(most)} | padded)
-    frame = users_session().createDataFrame(table, from_arrow_schema(table.schema)).coalesce(1)
+    frame = users_session().createDataFrame(table, spark_schema(table.schema)).coalesce(1)
     with tempfile.TemporaryDirectory() as url:
         options = Configuration.from_dict({"execution.checkpointing.dir": url})
         env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(1)

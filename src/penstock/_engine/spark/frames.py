@@ -59,6 +59,11 @@ _LOOK_S: Final = 0.05
 _ROWS: Final = 16_384
 
 
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the columns of a DataFrame; moments without a zone have none there, which Spark 4.1 has to be told."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
 def frame_of_parts(
     session: SparkSession, parts: Sequence[Callable[[], Iterable[pa.RecordBatch]]], schema: pa.Schema
 ) -> DataFrame:
@@ -82,7 +87,7 @@ def frame_of_parts(
             for number in cast("list[int]", batch.column(0).to_pylist()):
                 yield from parts[number]()
 
-    return session.range(0, len(parts), 1, len(parts)).mapInArrow(read, from_arrow_schema(schema))
+    return session.range(0, len(parts), 1, len(parts)).mapInArrow(read, spark_schema(schema))
 
 
 def columns_of(frame: object) -> pa.Schema:
@@ -278,7 +283,7 @@ def frame_of_files(
 def _frame_of(
     storage: FileStorage, options: Mapping[str, str], files: Sequence[CachedFile], schema: pa.Schema
 ) -> DataFrame:
-    session, columns = users_session(), from_arrow_schema(schema)
+    session, columns = users_session(), spark_schema(schema)
     alike = all(cast("Any", pa.ipc).read_schema(pa.py_buffer(file.schema)).equals(schema) for file in files)
     if files and alike and isinstance(storage, LocalStorage):
         paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", storage.full_path(file.name)) for file in files]
