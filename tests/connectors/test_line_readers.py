@@ -215,9 +215,7 @@ def test_bytes_that_are_not_of_the_charset_are_named_by_their_place(
 def test_utf_16_without_a_mark_is_an_error_that_says_which_charsets_need_none(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("text\n".encode("utf-16-be"))
-    with pytest.raises(
-        SourceFileError, match=r"no utf-16 \(UTF-16 stream does not start with BOM\).*UTF-16LE or UTF-16BE"
-    ):
+    with pytest.raises(SourceFileError, match=r"no utf-16.*UTF-16LE or UTF-16BE"):
         read_text(path, "utf-16")
 
 
