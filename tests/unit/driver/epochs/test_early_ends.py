@@ -33,7 +33,7 @@ from penstock.datastream.connectors.base import (
 )
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.datastream.functions import KeyedProcessFunction
-from penstock.errors import ConfigurationError, JobExecutionError
+from penstock.errors import ConfigurationError, JobCancelledError, JobExecutionError
 from penstock.testing.in_process import InProcessEpochRunner, _Task
 
 if TYPE_CHECKING:
@@ -301,3 +301,25 @@ def test_requests_are_answered_while_a_long_epoch_runs(tmp_path: Path, exchange:
     driver.savepoint(str(tmp_path / "savepoints"), StopMode.NO).result(SOON_S)
     driver.savepoint(str(tmp_path / "savepoints"), StopMode.SUSPEND).result(SOON_S)
     assert driver.status is JobStatus.FINISHED
+
+
+class Interrupted(InProcessEpochRunner):
+    """Counts how often it has interrupted an epoch."""
+
+    interruptions = 0
+
+    def cancel(self) -> None:
+        self.interruptions += 1
+        super().cancel()
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_cancel_interrupts_a_blocking_epoch_and_lets_a_pipelined_one_end_by_itself(
+    tmp_path: Path, exchange: str
+) -> None:
+    runner = Interrupted()
+    driver = started(tmp_path, Asking("nothing"), exchange, runner=runner)
+    driver.trigger_checkpoint().result(SOON_S)  # so the next epoch begins
+    driver.cancel()
+    assert isinstance(driver.result.exception(SOON_S), JobCancelledError)
+    assert runner.interruptions == (exchange == BLOCKING)

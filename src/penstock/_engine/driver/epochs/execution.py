@@ -6,6 +6,7 @@ import contextlib
 import logging
 import pickle
 import secrets
+import threading
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: A larger program becomes an object in storage, because each task would get it anew.
 MAX_INLINE_PROGRAM: Final = 32 << 10
+#: For a pipelined epoch that is to be interrupted, to end by itself.
+_ENDING_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -153,6 +156,8 @@ class Epochs:
         self._finished = finished
         self._listens = False
         self._signals: EpochSignals | None = None
+        #: Interrupts a pipelined epoch that has been told to end.
+        self._interruption: threading.Timer | None = None
         self._planner = planner
         self._local_state = local_state
         self._program = planner.program()
@@ -173,6 +178,7 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
+        self._call_off()
         if not self._listens:  # not before: what fails until then closes nothing
             self._listens, self._signals = True, self._planner.listen(self._planner.dispatch_key)
         if self._signals is not None:
@@ -203,9 +209,24 @@ class Epochs:
             self._signals.close()
 
     def cancel(self) -> None:
-        """Interrupt the running epoch, even if it waits for the program to take results."""
-        self._runner.cancel()
+        """Interrupt the running epoch, even if it waits for the program to take results.
+
+        A pipelined one, most of whose tasks wait for records, is told to end, and has a second for it: Spark ends the
+        Python processes of the tasks that it interrupts, and functions are to be closed before the job has its result.
+        """
         self._results.interrupt()
+        if self._signals is None or not self._planner.pipelined:
+            self._runner.cancel()
+            return
+        self._signals.end()
+        self._interruption = threading.Timer(_ENDING_S, self._runner.cancel)
+        self._interruption.daemon = True
+        self._interruption.start()
+
+    def _call_off(self) -> None:
+        """Let no epoch be interrupted that comes behind the one that was to be."""
+        if self._interruption is not None:
+            self._interruption.cancel()
 
     def _run(self, instruction: do.RunEpoch, chain: ChainWriter, *, releases: bool = False) -> ev.Event:
         try:
@@ -233,6 +254,7 @@ class Epochs:
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
         finally:
+            self._call_off()
             if self._signals is not None:
                 self._signals.over()
 
