@@ -109,13 +109,8 @@ def check_cluster(
     if hosts:  # with dynamic allocation they come for the look
         named = ", ".join(hosts if len(hosts) <= _NAMED else [*hosts[:_NAMED], "…"])
         _log.info("Looking at %d host%s before the job begins: %s.", len(hosts), "s"[: len(hosts) != 1], named)
-    with _giving_up(spark.session.sparkContext, configuration) as is_given_up:
-        try:
-            replies, problems = _looked(spark, _question(graph, configuration, python_path))
-        except UnsuitableClusterError:
-            if not is_given_up.is_set():
-                raise
-            replies, problems = [], [_none_has_come(spark.session.sparkContext, configuration)]
+    with _giving_up(spark.session.sparkContext, configuration):
+        replies, problems = _looked(spark, _question(graph, configuration, python_path))
     if problems:
         raise UnsuitableClusterError(master, tuple(problems))
     return replies
@@ -222,17 +217,20 @@ def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None
 
 
 @contextlib.contextmanager
-def _giving_up(context: SparkContext, configuration: Configuration) -> Generator[threading.Event]:
-    """Cancel the Spark jobs of the block once no executor has been there for the longest wait; tell it by an event.
+def _giving_up(context: SparkContext, configuration: Configuration) -> Generator[None]:
+    """Cancel the Spark jobs of the block once no executor has been there for the longest wait.
 
     Spark itself waits for ever: for those that dynamic allocation asks for, and after the last one was lost.
+
+    Raises:
+        UnsuitableClusterError: They were cancelled.
     """
     patience_s = configuration.get(EXECUTORS_TIMEOUT).to_millis() / 1000
     is_over, is_given_up = threading.Event(), threading.Event()
 
     def watch() -> None:
         last = time.monotonic()
-        while not is_over.wait(min(_WATCH_S, patience_s)):
+        while not is_over.wait(_WATCH_S):
             with contextlib.suppress(Exception):  # py4j raises what the JVM does
                 if listed(context):
                     last = time.monotonic()
@@ -243,7 +241,11 @@ def _giving_up(context: SparkContext, configuration: Configuration) -> Generator
     context.addJobTag(_TAG)
     threading.Thread(target=watch, name="penstock-looking", daemon=True).start()
     try:
-        yield is_given_up
+        yield
+    except UnsuitableClusterError:
+        if not is_given_up.is_set():
+            raise
+        raise UnsuitableClusterError(context.master or "", (_none_has_come(context, configuration),)) from None
     finally:
         is_over.set()
         context.removeJobTag(_TAG)
