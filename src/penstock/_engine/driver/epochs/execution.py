@@ -204,7 +204,8 @@ class Epochs:
             self._signals.end() if instruction.at_once else self._signals.want()
 
     def close(self) -> None:
-        """End the connections to workers."""
+        """Interrupt nothing any more, and end the connections to workers."""
+        self._call_off()
         if self._signals is not None:
             self._signals.close()
 
