@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tests.campaign.case import Case
+from tests.campaign.environments import in_environments
 from tests.kit.exchange import PIPELINED, VARIABLE
-from tests.release.pythons import interpreters
 
 #: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
@@ -63,26 +64,8 @@ CLUSTER_LIMIT_S = 2 * 3600
 CUT_S = 60
 #: Seconds of events of the soak; its start, its end and the truth take some minutes more.
 SOAK_S = 7_200
-CASE_LIMIT_S = 1800
 SAMPLED_LIMIT_S = 2 * 3600
 SOAK_LIMIT_S = 3 * 3600
-#: The series of Spark before the newest, each with the Python that it is tried with.
-EARLIER_SPARKS = {"4.1": "3.13", "4.2": "3.12"}
-#: Environments are made, of a gigabyte each.
-INSTALLED_LIMIT_S = 2 * 3600
-#: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
-MUTANTS_LIMIT_S = 6 * 3600
-
-
-@dataclass(frozen=True)
-class Case:
-    """One long test: what it shows and the command that shows it."""
-
-    name: str
-    shows: str
-    command: list[str]
-    environment: dict[str, str]
-    limit_s: int = CASE_LIMIT_S
 
 
 def pipelined(case: Case) -> Case:
@@ -390,50 +373,6 @@ def cases(seed: int) -> list[Case]:
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_FUZZ_EXAMPLES": str(FUZZED)},
         FUZZED_LIMIT_S,
     )
-    mutants = Case(
-        "mutants",
-        "120 small faults in what holds data or tells of it: the tests catch 110, and each other one has a reason",
-        [interpreters().get("3.12", sys.executable), "dev.py", "mutants", f"--seed={seed}"],
-        {"PENSTOCK_VENV": ".venv-3.12"},
-        MUTANTS_LIMIT_S,
-    )
-    pythons = [
-        Case(
-            f"python-{version}",
-            f"the whole suite on Python {version}, in an environment of its own",
-            [python, "dev.py", "test"],
-            {"PENSTOCK_VENV": f".venv-{version}"},
-        )
-        for version, python in interpreters().items()
-        if version != f"{sys.version_info.major}.{sys.version_info.minor}"
-    ]
-    installed = Case(
-        "installed",
-        "the wheel in an empty environment of each Python, and the source distribution: doctor and demo, without Java",
-        [*pytest, "tests/release/test_installed.py"],
-        {"PENSTOCK_TEST_INSTALLED": "1"},
-        INSTALLED_LIMIT_S,
-    )
-    versions = [
-        Case(
-            which,
-            f"the tests of units and connectors with the {which} version of each dependency that users may have",
-            [*pytest, "tests/release/test_versions.py"],
-            {"PENSTOCK_TEST_VERSIONS": which},
-            INSTALLED_LIMIT_S,
-        )
-        for which in ("lowest", "newest")
-    ]
-    sparks = [
-        Case(
-            f"spark-{series}",
-            f"the tests of Spark and of faults on Spark {series} and Python {version}, in an environment of its own",
-            [*pytest, "tests/release/test_sparks.py"],
-            {"PENSTOCK_TEST_SPARK": f"{series} {version}"},
-            INSTALLED_LIMIT_S,
-        )
-        for series, version in EARLIER_SPARKS.items()
-    ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     sampled = Case(
         "sampled",
@@ -494,9 +433,5 @@ def cases(seed: int) -> list[Case]:
         soak,
         fuzzed,
         *tests,
-        mutants,
-        installed,
-        *versions,
-        *sparks,
-        *pythons,
+        *in_environments(pytest, seed),
     ]

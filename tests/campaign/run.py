@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.campaign.cases import Case, cases  # noqa: E402 - this is run as a program
+from tests.campaign.case import Case  # noqa: E402 - this is run as a program
+from tests.campaign.cases import cases  # noqa: E402 - this is run as a program
 
 RESULTS = ROOT / ".campaign" / "results.json"
 
