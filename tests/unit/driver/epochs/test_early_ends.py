@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -306,20 +307,46 @@ def test_requests_are_answered_while_a_long_epoch_runs(tmp_path: Path, exchange:
 class Interrupted(InProcessEpochRunner):
     """Counts how often it has interrupted an epoch."""
 
-    interruptions = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.interruptions, self.interrupted = 0, threading.Event()
 
     def cancel(self) -> None:
         self.interruptions += 1
+        self.interrupted.set()
         super().cancel()
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_a_cancel_interrupts_a_blocking_epoch_and_lets_a_pipelined_one_end_by_itself(
-    tmp_path: Path, exchange: str
-) -> None:
+def test_a_cancel_lets_a_long_epoch_end_by_itself(tmp_path: Path, exchange: str) -> None:
     runner = Interrupted()
     driver = started(tmp_path, Asking("nothing"), exchange, runner=runner)
     driver.trigger_checkpoint().result(SOON_S)  # so the next epoch begins
     driver.cancel()
     assert isinstance(driver.result.exception(SOON_S), JobCancelledError)
-    assert runner.interruptions == (exchange == BLOCKING)
+    assert runner.interruptions == 0
+
+
+class Busy(FilterFunction):
+    """Holds its first record until the epoch is interrupted."""
+
+    holds = interrupted = threading.Event()
+
+    def filter(self, value: Any) -> bool:
+        self.holds.set()
+        assert self.interrupted.wait(SOON_S)
+        return False
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_cancel_interrupts_an_epoch_that_does_not_end_by_itself(
+    tmp_path: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Interrupted()
+    monkeypatch.setattr(Busy, "interrupted", runner.interrupted)
+    monkeypatch.setattr(Busy, "holds", threading.Event())
+    driver = started(tmp_path, Asking("nothing"), exchange, Busy(), runner=runner)
+    assert Busy.holds.wait(SOON_S)
+    driver.cancel()
+    assert isinstance(driver.result.exception(SOON_S), JobCancelledError)
+    assert runner.interruptions == 1

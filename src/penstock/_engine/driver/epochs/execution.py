@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: A larger program becomes an object in storage, because each task would get it anew.
 MAX_INLINE_PROGRAM: Final = 32 << 10
-#: For a pipelined epoch that is to be interrupted, to end by itself.
+#: For an epoch that is to be interrupted, to end by itself.
 _ENDING_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Epochs:
         self._finished = finished
         self._listens = False
         self._signals: EpochSignals | None = None
-        #: Interrupts a pipelined epoch that has been told to end.
+        #: Interrupts an epoch that has been told to end.
         self._interruption: threading.Timer | None = None
         self._planner = planner
         self._local_state = local_state
@@ -212,11 +212,11 @@ class Epochs:
     def cancel(self) -> None:
         """Interrupt the running epoch, even if it waits for the program to take results.
 
-        A pipelined one, most of whose tasks wait for records, is told to end, and has a second for it: Spark ends the
-        Python processes of the tasks that it interrupts, and functions are to be closed before the job has its result.
+        One whose sources can be told to end is told, and has a second for it: Spark ends the Python processes of the
+        tasks that it interrupts, and functions are to be closed before the job has its result.
         """
         self._results.interrupt()
-        if self._signals is None or not self._planner.pipelined:
+        if self._signals is None:
             self._runner.cancel()
             return
         self._signals.end()
