@@ -29,13 +29,8 @@ class KeySelection:
         #: Returns the key of a record.
         self.one: Callable[[Any], Any] = getattr(selector, "get_key", selector)
         self._typed = selector if isinstance(selector, HeldKey) else None
-        #: Returns the key of a record as the program's function gives it, see `convert`.
+        #: Returns the key of a record as the program's function gives it, before it is converted.
         self.select: Callable[[Any], Any] = self.one if self._typed is None else self._typed.select
-
-    @property
-    def convert(self) -> Callable[[Any], Any] | None:
-        """Returns a selected key in the declared type; None where none is declared."""
-        return None if self._typed is None else self._typed.held.value
 
     def of(self, records: list[Any], iterate: Callable[[list[Any]], Any] = iter) -> list[Any]:
         """Return the keys of records; these may be one mutable object for all of them, see `owned`.

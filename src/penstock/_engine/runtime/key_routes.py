@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
-from penstock._engine.protocol.keys import equal_as_encoded, normal_key
+from penstock._engine.protocol.key_groups import int_key_groups, key_groups, subtask_of_key_group
+from penstock._engine.protocol.keys import equal_as_encoded
 from penstock.common.copies import any_may_change
 
 if TYPE_CHECKING:
@@ -39,21 +39,6 @@ class KeyRoutes:
         #: The receivers of consecutive ints, an array, and the first of these ints.
         self._dense: Any = ()
         self._dense_from = 0
-
-    def learn(self, selected: Any, convert: Callable[[Any], Any] | None) -> int:
-        """Return the receiver of a selected key that is not cached, and cache it.
-
-        Args:
-            selected: The key as it was selected.
-            convert: Returns it in its declared type; None where none is declared.
-        """
-        key = selected if convert is None else convert(selected)
-        receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
-        if len(self.known) < _ROUTES:
-            self.known[selected] = receiver
-        else:
-            self.overflowed = True
-        return receiver
 
     def of(self, records: list[Any], selection: KeySelection, iterate: Callable[[list[Any]], Any] = iter) -> list[int]:
         """Return the receivers of records.

@@ -245,10 +245,9 @@ class HashRouter(TargetRouter):
             super().route(batch.run(taken, len(batch)) if taken else batch)
 
     def _route_alike(self, batch: RowBatch) -> int:
-        """Route records while their keys are of one type, such as str or int; return the number of routed records.
+        """Route records while their keys are known and of one type, such as str or int; return how many there were.
 
-        It is one loop, because lists between its steps took a third longer. A key is looked up as it was selected: of
-        equal ones of a type, which become equal keys, only the first is converted.
+        It is one loop, because lists between its steps took a third longer.
         """
         records, timestamps = batch.records, batch.timestamps
         select, routes = self._selection.select, self._routes
@@ -257,30 +256,33 @@ class HashRouter(TargetRouter):
         kind = cast("type[Any]", type(first))
         if kind is tuple or routes.overflowed or not equal_as_encoded([first]):
             return 0
-        known, learn, put = routes.known, routes.learn, [outlet.records.append for outlet in self.outlets]
-        convert = self._selection.convert
+        known, put = routes.known, [outlet.records.append for outlet in self.outlets]
         if timestamps is None:
             for record in cursor:
                 key = select(record)
                 if type(key) is not kind:
-                    return len(records) - cursor.__length_hint__() - 1
+                    break
                 try:
                     put[known[key]](record)
                 except KeyError:
-                    put[learn(key, convert)](record)
-            return len(records)
-        stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
-        for timestamp, record in zip(timestamps, cursor, strict=True):
-            key = select(record)
-            if type(key) is not kind:
-                return len(records) - cursor.__length_hint__() - 1
-            try:
-                receiver = known[key]
-            except KeyError:
-                receiver = learn(key, convert)
-            put[receiver](record)
-            stamp[receiver](timestamp)
-        return len(records)
+                    break
+            else:
+                return len(records)
+        else:
+            stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
+            for timestamp, record in zip(timestamps, cursor, strict=True):
+                key = select(record)
+                if type(key) is not kind:
+                    break
+                try:
+                    receiver = known[key]
+                except KeyError:
+                    break
+                put[receiver](record)
+                stamp[receiver](timestamp)
+            else:
+                return len(records)
+        return len(records) - cursor.__length_hint__() - 1
 
 
 class FieldRouter(HashRouter):
