@@ -159,10 +159,16 @@ class Row:
         Raises:
             ValueError: More values than names.
         """
-        if len(args) > len(self._values):
-            msg = f"{self!r} names {len(self._values)} fields, but got {len(args)} values: {args!r}."
+        names = self._values
+        if len(args) > len(names):
+            msg = f"{self!r} names {len(names)} fields, but got {len(args)} values: {args!r}."
             raise ValueError(msg)
-        return make_row(self._values, args, self._row_kind)
+        if names is not _last_names[0]:
+            _learn(names)
+            _last_names[0] = names
+        row = bare_row(Row)
+        row._fields, row._values, row._row_kind = names, list(args), self._row_kind
+        return row
 
     def __getitem__(self, item: int | slice | str) -> Any:
         # Most rows are read by numbers, for which the check here is quicker than the call.
@@ -171,6 +177,7 @@ class Row:
     def __setitem__(self, key: int | slice | str, value: Any) -> None:
         if not isinstance(key, (int, slice)) and self._fields is None:
             raise KeyError(key)
+        _last_names[0] = None  # it may be these values
         self._values[self._position(key)] = value
 
     def _position(self, item: int | slice | str) -> int | slice:
@@ -222,23 +229,22 @@ bare_row: Callable[[type[Row]], Row] = object.__new__
 #: Known names of fields. They are attributes of the class, because with a `__getattr__` Python would look up every
 #: attribute of a row in a slow way.
 _known: set[str] = set()
+#: The names of which a call of a row has made a row last; to ask for each of them takes a fifth of that call.
+_last_names: Final[list[list[Any] | None]] = [None]
 #: With more names, rows get a `__getattr__`, because a program that makes up names would fill the class.
 _MOST_NAMES = 10_000
 
 
-class _Field:
-    """The attribute of all rows that have a field of that name."""
+def _attribute(name: str) -> property:
+    """Make the attribute of all rows that have a field of that name; Python finds a property soonest."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, row: Any, owner: type[Row]) -> Any:
+    def value_of(row: Any) -> Any:
         try:
-            return row._values[row._fields.index(self._name)]
-        except (AttributeError, ValueError):  # the class itself, or a row without this name
-            raise AttributeError(self._name) from None
+            return row._values[row._fields.index(name)]
+        except (AttributeError, ValueError):  # a row without this name
+            raise AttributeError(name) from None
+
+    return property(value_of)
 
 
 def _field(row: Row, name: str) -> Any:
@@ -263,7 +269,7 @@ def _learn(names: Iterable[str]) -> None:
             return
         _known.add(name)
         if isinstance(name, str) and not name.startswith("_") and name not in vars(Row):  # pyright: ignore[reportUnnecessaryIsInstance]
-            setattr(Row, name, _Field(name))
+            setattr(Row, name, _attribute(name))
 
 
 def make_row(fields: list[str] | None, values: Sequence[Any], row_kind: RowKind) -> Row:

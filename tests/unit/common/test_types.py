@@ -62,6 +62,15 @@ def test_row_of_names_makes_rows() -> None:
         person("ada", 36, True)
 
 
+def test_row_of_names_that_change_makes_rows_with_the_new_ones() -> None:
+    names = Row("changes", "stays")
+    names(1, 2)
+    names[0] = "changed"
+    row = names(3, 4)
+    assert (row.changed, row.stays) == (3, 4)
+    assert not hasattr(row, "changes")
+
+
 def test_membership_asks_names_where_there_are_names_and_values_else() -> None:
     assert "a" in Row(a=1)
     assert 1 not in Row(a=1)
