@@ -37,7 +37,7 @@ TROUBLES = (*AT_STEPS, *AT_REQUESTS, *TASKS, *STARTS)
 #: What a batch job refuses or does not have.
 OF_STREAMS = {
     *("checkpoint", "savepoint", "suspend", "cancel with savepoint", "drain"),
-    *("start with CLAIM", "start with NO_CLAIM", "small memory"),
+    *("start with CLAIM", "start with NO_CLAIM", "small memory", "store lost between state files"),
 }
 
 

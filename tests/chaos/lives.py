@@ -383,6 +383,8 @@ class Run:
         self.life.shape, self.life.anew = chapter, False
         other = Run(self.life, chapter)
         told = other.run()
+        if other.has_claimed:
+            self.stop = None  # whose savepoint the other one has gone on from: a start from that repeats what it wrote
         self.happened.append(f"(the other one: {other.happened or (told and told.status.name)})")
         if told is None or is_of_a_cancel_without_checkpoint(told.error):
             return
