@@ -9,7 +9,7 @@ from tests.campaign.case import Case
 from tests.campaign.environments import in_environments
 from tests.kit.exchange import PIPELINED, VARIABLE
 
-#: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
+#: Random kills of one job per seed, and how many seeds.
 KILL_SEEDS = 20
 #: The same with the pipelined exchange: sixty lives of five kills each.
 PIPELINED_KILL_SEEDS = 12
@@ -17,7 +17,9 @@ PIPELINED_KILL_SEEDS = 12
 PIPELINED_EPOCHS = 1_800
 #: Kills of the job that follows a table of PostgreSQL.
 POSTGRES_KILLS = 20
-CHAOS_SEEDS = 20
+#: Random jobs with random lives, and the minutes of a seed.
+CHAOS_SEEDS = 10
+CHAOS_MINUTES = 6
 #: Lives with tables, eight kills each.
 LAKE_SEEDS = 2
 #: Lives with operators behind a commit: two kills at each of four telling points and at six random ones.
@@ -46,10 +48,8 @@ KAFKA_OUTAGE_S = 30
 CHANGED_LIVES = 30
 #: How often a stop by a signal to the process group is tried.
 SIGTERMS = 20
-#: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
+#: Random jobs that are stopped and restored; lives with clocks and times to live; random orders of events.
 RESTORED_JOBS = 500
-LIVES = 500
-STARVED_LIVES = 50
 CLOCK_LIVES = 200
 TTL_LIVES = 2_000
 ORDERS = 1_500
@@ -302,9 +302,9 @@ def cases(seed: int) -> list[Case]:
     chaos = [
         Case(
             f"chaos-{seed + number}",
-            "tasks that run twice, give different records or are lost: files hold the truth",
-            [*pytest, "tests/fault/test_task_faults.py"],
-            {"PENSTOCK_TEST_SEED": str(seed + number)},
+            f"random jobs with random lives for {CHAOS_MINUTES} minutes: what a model says, and nothing is left",
+            [sys.executable, "-m", "tests.chaos.run", "--seed", str(seed + number), "--minutes", str(CHAOS_MINUTES)],
+            {},
         )
         for number in range(CHAOS_SEEDS)
     ]
@@ -331,18 +331,6 @@ def cases(seed: int) -> list[Case]:
         "the same on Spark",
         [*pytest, "tests/spark/test_random_stops.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_SPARK_RESTORE_EXAMPLES": str(RESTORED_JOBS_ON_SPARK)},
-    )
-    lives = Case(
-        "lives",
-        "random lives: stopped, killed, started from anywhere, cleaned up after: files hold the truth, nothing is left",
-        [*pytest, f"--hypothesis-seed={seed}", "tests/property/test_lives.py"],
-        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_LIVES_EXAMPLES": str(LIVES)},
-    )
-    starved = Case(
-        "starved-lives",
-        "the same with kills and rescales and next to no room for keyed state of all kinds: every count is exact",
-        [*pytest, "tests/property/test_starved_lives.py"],
-        {"PENSTOCK_STARVED_LIVES": str(STARVED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
     )
     clock_lives = Case(
         "clock-lives",
@@ -373,7 +361,7 @@ def cases(seed: int) -> list[Case]:
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_FUZZ_EXAMPLES": str(FUZZED)},
         FUZZED_LIMIT_S,
     )
-    tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
+    tests = [properties, restores, restores_on_spark, clock_lives, expiring, orders]
     sampled = Case(
         "sampled",
         "all cases of the laws of which a run draws some",
@@ -404,7 +392,7 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/hostile/test_pipelined_exchange.py"],
         {"PENSTOCK_ALL_CELLS": "1"},
     )
-    in_both_ways = [*kills[:PIPELINED_KILL_SEEDS], cluster, orders, lives, suites, flat]
+    in_both_ways = [*kills[:PIPELINED_KILL_SEEDS], cluster, orders, suites, flat]
     whole = [sampled, conformance, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.datastream import DataStream
     from penstock.datastream.functions import RuntimeContext
 
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "20131"))
+SEED = 20131
 
 
 def environment() -> StreamExecutionEnvironment:
