@@ -92,7 +92,8 @@ class Pairs:
         rows = sorted(self.cells.items(), key=lambda row: (row[0] not in FIRST, row[1].met))
         order = (*FEATURES, *TROUBLES).index
         lines = [f"{c.met:6} {c.last:8} {' + '.join(sorted(names, key=order))}" for names, c in rows]
-        path.write_text("\n".join(["   met last     what", *lines]) + "\n", encoding="utf-8")
+        head = "How many lives met it, how the last of them went (- where none has), and what: a feature + a trouble"
+        path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
     def shortly(self) -> str:
         """Return the table in short."""

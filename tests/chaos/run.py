@@ -116,13 +116,32 @@ def signature(error: str) -> str:
     return re.sub(r"/\S+|\(.*\)|\b\w*\d\w*\b", "", error.partition("\n")[0])[:80]
 
 
+def _names(text: str) -> frozenset[str]:
+    names = frozenset(filter(None, text.split("+")))
+    try:
+        Pairs(names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return names
+
+
+def _life(text: str) -> tuple[int, frozenset[str]]:
+    seed, _, names = text.partition(":")
+    if not seed.isdecimal():
+        msg = f"{text!r} is no SEED:NAMES, such as 7:list source+kill"
+        raise argparse.ArgumentTypeError(msg)
+    return int(seed), _names(names)
+
+
 def main() -> int:
     """Run lives as the command line says."""
     parser = argparse.ArgumentParser(prog="make chaos", description="Random jobs with random lives.")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="draws the same lives again")
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--only", default="", help="names of features and troubles, with + between")
-    parser.add_argument("--life", default="", help="one life, as a failure names it")
+    parser.add_argument("--minutes", type=float, default=10, help="how long (10)")
+    parser.add_argument(
+        "--only", type=_names, default=frozenset(), help="names of features and troubles, with + between; see the table"
+    )
+    parser.add_argument("--life", type=_life, help="SEED:NAMES, one life, as a failure names it")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets have an order
         os.execve(
@@ -133,14 +152,16 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - jobs say there how they start
     if options.life:
-        seed, _, names = options.life.partition(":")
-        drawn = drawn_life(int(seed), frozenset(filter(None, names.split("+"))))
-        error, life = lived(drawn, int(seed))
-        print(story(drawn), *life.tale, error or "ok", sorted(life.met), sep="\n")
+        seed, names = options.life
+        drawn = drawn_life(seed, names)
+        error, life = lived(drawn, seed)
+        met = f"Met: {', '.join(sorted(life.met)) or 'nothing'}."
+        print(story(drawn), *life.tale, error or "ok", met, sep="\n")
         return error is not None
     print(f"seed {options.seed}", flush=True)
-    report = run(options.seed, 60 * options.minutes, frozenset(filter(None, options.only.split("+"))))
-    report.pairs.write(TABLE)
+    report = run(options.seed, 60 * options.minutes, options.only)
+    table = TABLE.with_name("chaos-only.txt") if options.only else TABLE
+    report.pairs.write(table)
     print(report.pairs.shortly())
     failed = sum(map(len, report.known.values()))
     print(f"{report.lives} lives, {report.lives / options.minutes:.0f} a minute, {failed} failed.")
@@ -150,7 +171,7 @@ def main() -> int:
     print(
         f"Processor time of a life: {times[len(times) // 2]} ms in the median, {sum(times) // len(times)} on average."
     )
-    print(f"The table of pairs is in {TABLE}.")
+    print(f"The table of pairs is in {table}.")
     return bool(report.failures)
 
 

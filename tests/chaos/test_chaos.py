@@ -9,8 +9,9 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from tests.chaos import programs, run
 from tests.chaos.chapters import Chapter, Trouble
 from tests.chaos.jobs import Job, Operator, Output, Source
@@ -20,9 +21,6 @@ from tests.chaos.truth import LeftOverError
 
 from penstock.datastream import KeyedProcessFunction
 from penstock.testing.sources import ListSource
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 #: The same lives each time, as far as the time goes; `make chaos` draws others.
@@ -45,6 +43,20 @@ def test_a_life_that_is_lived_again_is_the_same_to_the_word() -> None:
     drawn = run.drawn_life(7, frozenset({"count", "kill", "rescale"}))
     tales = [run.lived(drawn, 7)[1].tale for _ in range(2)]
     assert tales[0] == tales[1]
+
+
+def test_words_that_it_does_not_know_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, reason in (
+        (["--life", "nonsense"], "'nonsense' is no SEED:NAMES"),
+        (["--life", "7:flood"], "nothing called flood"),
+        (["--only", "kill+flood"], "nothing called flood"),
+    ):
+        monkeypatch.setattr("sys.argv", ["make chaos", *words])
+        with pytest.raises(SystemExit):
+            run.main()
+        assert reason in capsys.readouterr().err
 
 
 class Forgetful(KeyedProcessFunction):

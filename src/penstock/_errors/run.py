@@ -401,7 +401,7 @@ class ExecutorLostError(JobRunError):
     def __str__(self) -> str:
         return (
             f"executor {self.executor} on {self.host} is lost ({self.reason or 'Spark does not say why'}); its tasks "
-            "run elsewhere, where its subtasks restore their state"
+            "run again where there are executors, and restore their state there"
         )
 
 

@@ -328,6 +328,8 @@ def test_log_says_which_hosts_are_looked_at_and_what_is_waited_for(caplog: pytes
     assert "Looking at 2 hosts before the job begins: a, b." in caplog.text
     look(FakeContext(*[Executor(f"h{number}") for number in range(7)]))
     assert "Looking at 7 hosts before the job begins: h0, h1, h2, h3, h4, …." in caplog.text
+    look(FakeContext(Executor("")))  # as Spark lists an executor that has come just now
+    assert "Looking at the hosts first." in caplog.text
 
 
 def test_executor_that_is_busy_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -105,10 +105,11 @@ def check_cluster(
         problem = f"{key} is not set: set it to a place that all hosts share, such as s3://bucket/checkpoints"
         raise UnsuitableClusterError(master, (problem,))
     wait_for_executors(spark, configuration)
-    hosts = sorted({executor.host for executor in listed(spark.session.sparkContext)})
-    if hosts:  # with dynamic allocation they come for the look
-        named = ", ".join(hosts if len(hosts) <= _NAMED else [*hosts[:_NAMED], "…"])
-        _log.info("Looking at %d host%s before the job begins: %s.", len(hosts), "s"[: len(hosts) != 1], named)
+    # With dynamic allocation executors come for the look; one that has come just now has no host yet.
+    hosts = sorted({executor.host for executor in listed(spark.session.sparkContext)} - {""})
+    named = ", ".join(hosts if len(hosts) <= _NAMED else [*hosts[:_NAMED], "…"])
+    known = f"{len(hosts)} host{'s'[: len(hosts) != 1]} before the job begins: {named}" if hosts else "the hosts first"
+    _log.info("Looking at %s.", known)
     with _giving_up(spark.session.sparkContext, configuration):
         replies, problems = _looked(spark, _question(graph, configuration, python_path))
     if problems:
