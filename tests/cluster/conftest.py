@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,8 +84,7 @@ def driver(cluster: Standalone) -> Iterator[Driver]:
 @contextlib.contextmanager
 def driving(cluster: Cluster) -> Generator[Driver]:
     """Have a driver with a session on a cluster; its temporary directory is of its own host."""
-    place = cluster.own / "programs"
-    place.mkdir()
+    place = Path(tempfile.mkdtemp(prefix="programs-", dir=cluster.own))
     variables = {
         **cluster.environment(),
         "PYSPARK_PYTHON": sys.executable,

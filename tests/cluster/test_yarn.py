@@ -57,7 +57,7 @@ def cluster(yarn: Yarn) -> Yarn:
     return yarn
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # of each test: while one has an application, those of the others get no executors
 def driver(yarn: Yarn) -> Iterator[Driver]:
     with driving(yarn) as driver:
         yield driver
