@@ -178,7 +178,6 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
-        self._call_off()
         if not self._listens:  # not before: what fails until then closes nothing
             self._listens, self._signals = True, self._planner.listen(self._planner.dispatch_key)
         if self._signals is not None:
@@ -186,11 +185,11 @@ class Epochs:
             self._signals.begin(name, instruction.least_ms)
         with contextlib.suppress(LocalStateError):  # if the directory is missing for tasks as well, their errors say so
             self._local_state.hold()
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
+        self._start(instruction, chain)
 
     def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
         """Start the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
+        self._start(instruction.epoch, chain, releases=True)
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Observe the running epoch."""
@@ -228,6 +227,10 @@ class Epochs:
         """Let no epoch be interrupted that comes behind the one that was to be."""
         if self._interruption is not None:
             self._interruption.cancel()
+
+    def _start(self, instruction: do.RunEpoch, chain: ChainWriter, *, releases: bool = False) -> None:
+        self._call_off()
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain, releases=releases)))
 
     def _run(self, instruction: do.RunEpoch, chain: ChainWriter, *, releases: bool = False) -> ev.Event:
         try:
