@@ -32,3 +32,8 @@ def test_chains_of_small_deltas_are_longer_the_larger_their_snapshot_is(base: in
 def test_deltas_with_half_the_bytes_of_their_snapshot_are_replaced() -> None:
     assert not needs_snapshot(chain(40 * MB, 2, 10 * MB))
     assert needs_snapshot(chain(40 * MB, 2, 11 * MB))
+
+
+def test_a_chain_without_a_snapshot_gets_one_by_its_bytes_too() -> None:
+    assert not needs_snapshot(chain(0, 2, MB // 2))
+    assert needs_snapshot(chain(0, 3, MB // 2))

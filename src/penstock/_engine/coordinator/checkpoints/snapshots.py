@@ -223,7 +223,7 @@ def needs_snapshot(lineage: Lineage) -> bool:
         elif handle.kind == "snapshot":
             base += handle.size
     most = MAX_DELTAS + min(base // _BYTES_PER_DELTA, _MORE_DELTAS)
-    return deltas >= most or (base > 0 and changes > max(base // 2, _SMALL_CHAIN))
+    return deltas >= most or changes > max(base // 2, _SMALL_CHAIN)
 
 
 def dispatch(
