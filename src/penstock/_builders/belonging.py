@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from penstock.common.typeinfo import TypeInformation
 
-#: Types of keys that are equal across types: 1 is the key of 1.0 and of True.
-_NUMBERS: Final = (
-    *(Types.BOOLEAN(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.FLOAT(), Types.DOUBLE()),
-    *(Types.BIG_INT(), Types.BIG_DEC()),
+#: Types of keys that are equal across types: 1 is the key of 1.0 and of True. 0.1 as a float of 32 bits or as a Decimal
+#: is another key.
+_NUMBERS: Final = tuple(
+    kind() for kind in (Types.BOOLEAN, Types.BYTE, Types.SHORT, Types.INT, Types.LONG, Types.BIG_INT, Types.DOUBLE)
 )
 _TEXTS: Final = (Types.STRING(), Types.CHAR())
 

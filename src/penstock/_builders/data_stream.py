@@ -40,7 +40,7 @@ from penstock._engine.operators.factories.sources_and_sinks import CheckpointPro
 from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.config_check import say_without_effect
-from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.typeinfo import TypeInformation, Types, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -257,7 +257,7 @@ class DataStream(StreamOutputs[T]):
         for stream in streams:
             self._check_stream("union", stream)
         edges = self._edges + tuple(edge for stream in streams for edge in stream._edges)
-        same = all(stream._type_info == self._type_info for stream in streams)
+        same = {identity(stream._type_info) for stream in streams} <= {identity(self._type_info)}
         return DataStream(self._environment, edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
 
     @overload

@@ -33,7 +33,7 @@ from penstock.common.conversion import conversion
 from penstock.common.job_listener import configured_listeners, tell
 from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
-from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.typeinfo import TypeInformation, Types, identity
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import JobGraphError, UnsupportedOperationError
 
@@ -157,10 +157,9 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         check_watermark_strategy(watermark_strategy)
         holds = source.holds_produced_type
         produced = source.get_produced_type() if holds or type_info is None else None
+        is_theirs = type_info is None or (produced is not None and identity(type_info) == identity(produced))
         type_info = produced if type_info is None else type_info
-        # Equal types of rows may have different names, which their text shows.
-        conform = not holds or repr(type_info) != repr(produced)
-        return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
+        return self._source(source, watermark_strategy, source_name, type_info, conform=not (holds and is_theirs))
 
     def from_dataframe(self, df: DataFrame) -> DataStream[Row]:
         """Make a bounded stream of the rows of a Spark DataFrame; ours.

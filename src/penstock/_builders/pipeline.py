@@ -14,6 +14,7 @@ from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode
 from penstock._engine.operators.factories.functions import DeclaredTypeFactory
 from penstock._engine.operators.factories.sources_and_sinks import CacheFactory
 from penstock.common.conversion import conversion
+from penstock.common.typeinfo import identity
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -81,10 +82,11 @@ class Pipeline:
         Raises:
             UnsupportedOperationError: The side output was requested before with another type.
         """
-        if tag is not None and self._side_types.setdefault((operator.id, tag), type_info) != type_info:
-            operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
-            known = self._side_types[operator.id, tag]
-            raise UnsupportedOperationError(operation, f"it was already asked for with the type {known!r}")
+        if tag is not None:
+            known = self._side_types.setdefault((operator.id, tag), type_info)
+            if identity(known) != identity(type_info):
+                operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
+                raise UnsupportedOperationError(operation, f"it was already asked for with the type {known!r}")
         if not conform or conversion(type_info, "") is None:
             return StreamEdge(operator, tag)
         shaper = self._shapers.get((operator.id, tag))

@@ -25,7 +25,7 @@ from penstock.common._conversion.exact import (
 )
 from penstock.common._conversion.values import Converter, converter
 from penstock.common.copies import all_immutable
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, identity
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 
@@ -194,8 +194,7 @@ def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversio
     """
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return None
-    # Equal row types may have different names, which their text shows.
-    key = repr(type_info), declared_by
+    key = identity(type_info), declared_by
     if key not in _made:
         if len(_made) >= _MOST_KEPT:
             _made.clear()
@@ -205,5 +204,5 @@ def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversio
 
 
 #: Conversions by type and place of declaration, because functions may get their state with each call.
-_made: dict[tuple[str, str], Conversion | None] = {}
+_made: dict[tuple[Hashable, str], Conversion | None] = {}
 _MOST_KEPT: Final = 1000

@@ -439,3 +439,12 @@ def test_more_declared_types_than_are_remembered_make_what_they_made_before(monk
         assert one.block([{name: 1}, Row(2)]) == [Row(**{name: 1}), Row(**{name: 2})]
         with pytest.raises(DeclaredTypeError, match=name):
             one.block([{name: "text"}])
+
+
+def test_a_name_that_reads_as_two_fields_is_one() -> None:
+    two = conversion(Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.LONG()]), "here")
+    one = conversion(Types.ROW_NAMED(["a: Long, b"], [Types.LONG()]), "here")
+    assert two is not None
+    assert one is not None
+    assert two.block([(1, 2)]) == [Row(a=1, b=2)]
+    assert one.block([(1,)])[0].as_dict() == {"a: Long, b": 1}

@@ -155,7 +155,7 @@ def at(hours: int) -> datetime.timezone:
         (Types.SQL_TIMESTAMP(), '"2026-01-01 00:00:00"', datetime.datetime(2026, 1, 1)),
         (Types.SQL_TIME(), '"01:02:03Z"', datetime.time(1, 2, 3)),
         (Types.PICKLED_BYTE_ARRAY(), '{"x": [1.5, "\\ud800"]}', {"x": [1.5, "\ud800"]}),
-        (Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.INT()]), "[1]", Row(x=1, y=None)),
+        (Types.ROW([Types.INT(), Types.INT()]), "[1]", Row(f0=1, f1=None)),  # a tuple of a JSON schema
         (Types.MAP(Types.STRING(), Types.INT()), '{"x": 1, "x": 2}', {"x": 2}),
     ],
 )
@@ -168,6 +168,7 @@ def test_other_forms_are_read_as_flink_reads_them(kind: TypeInformation, text: s
 @cells(
     "kind, text",
     [
+        (Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.INT()]), "[1]"),
         (Types.INT(), "1.5"),
         (Types.INT(), "true"),
         (Types.INT(), '"1_0"'),
@@ -339,3 +340,9 @@ def test_floats_of_32_bits_have_as_few_digits_as_they_need() -> None:
     assert codec.encode(Row(a=np.float32(16777216))) == b'{"a":16777216.0}'
     with pytest.raises(MessageFormatError, match="more digits"):
         codec.encode(Row(a=16777217))
+
+
+@pytest.mark.parametrize("kind", [Types.STRING(), Types.CHAR(), Types.LONG(), Types.LIST(Types.STRING())])
+def test_null_alone_is_no_value_of_a_type(kind: TypeInformation) -> None:
+    with pytest.raises(MessageFormatError, match="None"):
+        JsonCodec(kind).decode_block([b"null"])

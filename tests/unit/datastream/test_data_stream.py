@@ -27,6 +27,8 @@ from penstock.errors import ConfigurationError, UnpicklableFunctionError, Unsupp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.common.typeinfo import TypeInformation
+
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 ANY = Types.PICKLED_BYTE_ARRAY()
 
@@ -214,6 +216,28 @@ def test_a_side_output_has_one_type(numbers: DataStream) -> None:
     split.get_side_output(OutputTag("x", Types.INT()))
     with pytest.raises(UnsupportedOperationError, match=r"'x' of 'Process' at .* already asked for with .*Integer"):
         split.get_side_output(OutputTag("x", Types.STRING()))
+
+
+def swapped() -> tuple[TypeInformation, TypeInformation]:
+    """Return two types that are equal, of rows whose fields have each other's names."""
+    one, other = (Types.ROW_NAMED(names, [Types.INT(), Types.INT()]) for names in (["x", "y"], ["y", "x"]))
+    assert one == other
+    return one, other
+
+
+def test_a_side_output_has_the_names_of_one_type(numbers: DataStream) -> None:
+    split = numbers.process(Pass())
+    one, other = swapped()
+    split.get_side_output(OutputTag("x", one))
+    with pytest.raises(UnsupportedOperationError, match=r"already asked for with .*x: Integer, y: Integer"):
+        split.get_side_output(OutputTag("x", other))
+
+
+def test_a_union_of_rows_with_other_names_has_no_type(numbers: DataStream) -> None:
+    one, other = swapped()
+    xs, ys = (numbers.map(lambda n: (n, -n), kind) for kind in (one, other))
+    assert xs.union(xs).get_type() is one
+    assert xs.union(ys).get_type() == ANY
 
 
 def test_what_needs_the_jvm_says_so(numbers: DataStream) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from penstock._engine.protocol.tracebacks import own_lines
 from penstock._engine.state.kinds.typed import TypedBroadcastState
-from penstock.datastream.state import BroadcastState
+from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction
+from penstock.datastream.state import BroadcastState, ValueStateDescriptor
+from penstock.errors import DeclaredTypeError
+from penstock.testing import OperatorHarness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from penstock.datastream.functions import RuntimeContext
 
 
 class Plain(BroadcastState[Any, Any]):
@@ -46,6 +55,24 @@ class Plain(BroadcastState[Any, Any]):
 
     def clear(self) -> None:
         self.entries.clear()
+
+
+class Keeps(KeyedProcessFunction):
+    """Keeps what it gets in a state of numbers."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        self.last.update(value)
+
+
+def test_a_value_of_another_type_names_the_line_that_gave_it() -> None:
+    with OperatorHarness.for_keyed_process(Keeps(), lambda _: 0) as harness:
+        with pytest.raises(DeclaredTypeError) as caught:
+            harness.process_element("seven")
+        last = own_lines(caught.value.__traceback__)[-1].tb_frame.f_code
+    assert (last.co_filename, last.co_name) == (__file__, "process_element")
 
 
 def test_a_broadcast_map_with_types_reads_as_one_without() -> None:

@@ -217,7 +217,8 @@ def converter(type_info: TypeInformation, *, strict: bool, lenient: bool) -> Con
     if isinstance(type_info, RowTypeInfo):
         names = list(type_info.get_field_names())
         fields = [_JsonPart(one, strict, lenient) for one in type_info.get_field_types()]
-        return partial(_row, names, fields, strict)
+        is_named = any(type_info.get_field_index(name) >= 0 for name in names)
+        return partial(_row, names, fields, strict, is_named)
     if isinstance(type_info, MapTypeInfo):
         part = _JsonPart(type_info.value_type, strict, lenient)
         return partial(_map_of_parsed, _from_text(type_info.key_type), part, lenient)
@@ -251,8 +252,8 @@ class _JsonPart:
         raise reason
 
 
-def _row(names: list[str], fields: list[_JsonPart], strict: bool, value: Any) -> Row:
-    if isinstance(value, list):  # a tuple, in JSON schemas an array with a type for each place
+def _row(names: list[str], fields: list[_JsonPart], strict: bool, is_named: bool, value: Any) -> Row:
+    if isinstance(value, list) and not is_named:  # in JSON schemas an array with a type for each place
         given: dict[str, Any] = dict(zip(names, cast("list[Any]", value), strict=False))
         if len(cast("list[Any]", value)) > len(names):
             checked.refuse(value, f"has more than {len(names)} fields")
@@ -323,7 +324,7 @@ def _text(value: Any) -> str:
 
 
 def _scalar_text(value: Any) -> str:
-    if isinstance(value, (dict, list)):
+    if value is None or isinstance(value, (dict, list)):
         checked.refuse(cast("Any", value), "is no single value")
     return str(value).lower() if isinstance(value, bool) else str(value)
 

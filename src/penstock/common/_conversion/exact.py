@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -341,7 +342,9 @@ class _Source:
     def _compile(self, name: str, source: str) -> Callable[..., Any]:
         # Python finds locals faster than globals.
         source = source.replace("LOCALS", ", ".join(f"{one}={one}" for one in self._names))
-        exec(compile(source, f"<check of {name}>", "exec"), self._names)  # noqa: S102 - made of nothing of the user's
+        # The name of a file of Penstock's, so that errors name the user's own line, which is before it.
+        code = compile(source, f"{Path(__file__).parent}/<check of {name}>", "exec")
+        exec(code, self._names)  # noqa: S102 - made of nothing of the user's
         return self._names[name]
 
 

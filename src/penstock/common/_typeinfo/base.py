@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 
 class TypeInformation:
@@ -51,6 +54,10 @@ class TypeInformation:
         """Return what, beside the class, makes two types equal."""
         return ()
 
+    def _names(self) -> tuple[str, ...] | None:
+        """Return the names of the parts, which do not make types unequal; None where they have none."""
+        return None
+
     def __eq__(self, o: object) -> bool:
         return type(self) is type(o) and self._parts() == cast("TypeInformation", o)._parts()
 
@@ -69,3 +76,19 @@ class ComparedTypeInformation(TypeInformation):
 
     def __hash__(self) -> int:
         return super().__hash__()
+
+
+def identity(type_info: TypeInformation) -> tuple[Hashable, ...]:
+    """Return what tells a type from all that give other values: rows with other names are equal, and have another one.
+
+    Args:
+        type_info: The type.
+
+    Example:
+        >>> from penstock.common.typeinfo import Types
+        >>> one, other = (Types.ROW_NAMED([name], [Types.INT()]) for name in ("id", "count"))
+        >>> one == other, identity(one) == identity(other)
+        (True, False)
+    """
+    parts = (identity(part) if isinstance(part, TypeInformation) else part for part in type_info._parts())
+    return type(type_info), type_info._names(), *parts

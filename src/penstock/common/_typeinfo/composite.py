@@ -226,6 +226,9 @@ class RowTypeInfo(ComparedTypeInformation):
         kind, *fields = obj
         return make_row(self._all_names, _from_internal_fields(self._field_types, fields), RowKind(kind))
 
+    def _names(self) -> tuple[str, ...] | None:
+        return None if self._field_names is None else tuple(self._field_names)
+
     def _parts(self) -> tuple[Any, ...]:
         return tuple(self._field_types)
 

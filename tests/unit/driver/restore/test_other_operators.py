@@ -98,6 +98,11 @@ LISTS = reading(EndlessSource(NUMBERS))
             counts(str, Types.STRING()),
             "its keys were of type number, and are of type text now",
         ),
+        "rounded keys": (
+            counts(float, Types.DOUBLE()),
+            counts(float, Types.FLOAT()),
+            "its keys were of type number, and are of type Float now",
+        ),
         "key fields": (
             counts(lambda n: (n, n), Types.TUPLE([Types.INT(), Types.INT()])),
             counts(lambda n: (n, str(n)), Types.TUPLE([Types.INT(), Types.STRING()])),

@@ -11,6 +11,7 @@ from penstock._engine.operators.functions.process import KeyedProcessOperator, P
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_rows import present_keys
 from penstock._engine.state.kinds.typed import typed_broadcast
+from penstock.common.typeinfo import identity
 from penstock.errors import AbsentAttributeError, StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 #: The broadcast input; the other one is 0.
 BROADCAST_INPUT = 1
 
-_UNTYPED = repr(MapStateDescriptor("").type_info)
+_UNTYPED = identity(MapStateDescriptor("").type_info)
 
 
 #: Methods of a broadcast map that its read-only view does not have.
@@ -122,8 +123,8 @@ class BroadcastStates:
         known = self._descriptors.get(name)
         if known is None:
             raise self._unknown(name)
-        asked, own = repr(descriptor.type_info), repr(known.type_info)
-        if asked not in (own, _UNTYPED):
+        asked, own = descriptor.type_info, known.type_info
+        if identity(asked) not in (identity(own), _UNTYPED):
             raise StateDescriptorError(name, f"broadcast {own}", f"broadcast {asked}")
         self._asked[name] = descriptor
 
