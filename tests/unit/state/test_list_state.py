@@ -92,6 +92,19 @@ def test_an_epoch_writes_what_it_has_added_however_long_the_list_is(tmp_path: Pa
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
+def test_an_epoch_that_adds_a_large_item_writes_few_others(tmp_path: Path, memory: int) -> None:
+    items = [random.Random(number).randbytes(1_000) for number in range(16)]
+    seen, sizes = OneState(SEEN, tmp_path / "state", memory), []
+    for item in items:
+        seen.of("k").add(item)
+        sizes.append(seen.commit())
+    assert 1_000 < min(sizes)
+    assert max(sizes) < 4_000
+    seen.commit(anew=True)
+    assert list(seen.of("k")) == items
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
 def test_long_list_is_gone_through_as_it_was_while_it_changes(tmp_path: Path, memory: int) -> None:
     seen = OneState(SEEN, tmp_path / "state", memory)
     for epoch in range(12):  # so that some of it is in the local version
@@ -150,7 +163,8 @@ class ListLives:
     def step(self) -> None:
         choose, key = self.choose, self.choose.choice("abc")
         state, held = self.seen.of(key), self.model.setdefault(key, [])
-        values = [choose.randrange(10**6) for _ in range(choose.choice([0, 1, 1, 5, 20, 130, 400]))]
+        most = 10 ** choose.choice([6, 6, 2_500])  # the larger ones have a kilobyte
+        values = [choose.randrange(most) for _ in range(choose.choice([0, 1, 1, 5, 20, 130, 400]))]
         what = choose.random()
         if what < 0.5:
             state.add_all(values)

@@ -2,7 +2,7 @@
 
 Segments are rows of up to 128 items, numbered from 0, in a pane of their own (`rows.segments_of`). Adding to a list
 rewrites its last segment where that is short or was already written in the same epoch, and otherwise adds a segment: an
-epoch writes the items that it has added, and few more. Iteration reads a long list from the store.
+epoch writes the items that it has added, and few or small ones beside them. Iteration reads a long list from the store.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.state.kinds import ListState, ListStateDescriptor
 from penstock._engine.state.declared import bare
+from penstock._engine.state.files import pickles
 from penstock._engine.state.key_rows import clear_key, ordered_rows_of_key
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.typed import typed_list
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 #: Items of a row that an epoch may rewrite to add to it, and items of a row that it has already written.
 _SHORT: Final = 16
 _LONG: Final = 128
+#: A row of more bytes is not rewritten to add to it, and is measured when it has so many items. Larger ones, of several
+#: pages each, would be most of what an epoch writes, and LMDB searches long for pages that follow each other.
+_LARGE_BYTES: Final = 2_000
+_MEASURED_AT: Final = frozenset({2, 3, 4, 8})
 
 
 class ListKind(StateKind[ListStateDescriptor]):
@@ -102,7 +107,7 @@ class StoredListState(ListState[Any]):
                 self._append(count, values)
             elif head is ABSENT:
                 self._begin(values)
-            elif len(head) + len(values) <= (_LONG if self._key.normal in self._dirty else _SHORT):
+            elif len(head) + len(values) <= (_LONG if self._key.normal in self._dirty else _most_again(head)):
                 head += values
                 self._head.update(head)
             else:
@@ -132,8 +137,7 @@ class StoredListState(ListState[Any]):
             pane, address = self._pane, self._at(count - 1)
             last = pane.hot.get(address, MISSING)
             last = pane.load(address) if last is MISSING else last
-            most = _LONG if address in pane.dirty else _SHORT
-            if last is not ABSENT and len(last) < most:
+            if last is not ABSENT and len(last) < (_LONG if address in pane.dirty else _most_again(last)):
                 # A new list: an iteration over the old one does not see the added items.
                 self._write(address, last + values[: _LONG - len(last)])
                 values = values[_LONG - len(last) :]
@@ -289,6 +293,12 @@ def whole_list(table: Table, namespace: tuple[int, ...], address: Address, head:
     """
     count = _segments(head)
     return list(Segments(rows_of(table.pane(segments_of(namespace)), address, count))) if count else head
+
+
+def _most_again(items: list[Any]) -> int:
+    """Return how many items a row of an earlier epoch may have that is rewritten to add to it."""
+    is_large = len(items) in _MEASURED_AT and len(pickles.dump(items)) > _LARGE_BYTES
+    return len(items) if is_large else _SHORT
 
 
 def _segments(head: Any) -> int:
