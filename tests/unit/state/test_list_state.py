@@ -98,7 +98,7 @@ def test_an_epoch_that_adds_a_large_item_writes_few_others(tmp_path: Path, memor
     for item in items:
         seen.of("k").add(item)
         sizes.append(seen.commit())
-    assert 1_000 < min(sizes)
+    assert min(sizes) > 1_000
     assert max(sizes) < 4_000
     seen.commit(anew=True)
     assert list(seen.of("k")) == items
