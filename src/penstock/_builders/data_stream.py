@@ -38,9 +38,10 @@ from penstock._engine.operators.factories.functions import (
 )
 from penstock._engine.operators.factories.sources_and_sinks import CheckpointProcessFactory
 from penstock._shelf import show
+from penstock.common._typeinfo.base import identity
 from penstock.common.arguments import instance
 from penstock.common.config_check import say_without_effect
-from penstock.common.typeinfo import TypeInformation, Types, identity
+from penstock.common.typeinfo import TypeInformation, Types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -257,7 +258,7 @@ class DataStream(StreamOutputs[T]):
         for stream in streams:
             self._check_stream("union", stream)
         edges = self._edges + tuple(edge for stream in streams for edge in stream._edges)
-        same = {identity(stream._type_info) for stream in streams} <= {identity(self._type_info)}
+        same = all(identity(stream._type_info) == identity(self._type_info) for stream in streams)
         return DataStream(self._environment, edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
 
     @overload

@@ -26,6 +26,7 @@ from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
+from penstock.common._typeinfo.base import identity
 from penstock.common.arguments import instance
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
@@ -33,7 +34,7 @@ from penstock.common.conversion import conversion
 from penstock.common.job_listener import configured_listeners, tell
 from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
-from penstock.common.typeinfo import TypeInformation, Types, identity
+from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import JobGraphError, UnsupportedOperationError
 

@@ -13,8 +13,8 @@ from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
 from penstock._engine.operators.factories.functions import DeclaredTypeFactory
 from penstock._engine.operators.factories.sources_and_sinks import CacheFactory
+from penstock.common._typeinfo.base import identity
 from penstock.common.conversion import conversion
-from penstock.common.typeinfo import identity
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from penstock.common._conversion.exact import (
     shape_and_ranges,
 )
 from penstock.common._conversion.values import Converter, converter
+from penstock.common._typeinfo.base import identity
 from penstock.common.copies import all_immutable
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, identity
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 

@@ -7,7 +7,7 @@ a record prints (:mod:`penstock.common.record_text`). A type is immutable, compa
 from __future__ import annotations
 
 from penstock._absent import explain
-from penstock.common._typeinfo.base import TypeInformation, identity
+from penstock.common._typeinfo.base import TypeInformation
 from penstock.common._typeinfo.basic import BasicType, BasicTypeInfo, InstantTypeInfo
 from penstock.common._typeinfo.composite import (
     BasicArrayTypeInfo,
@@ -46,7 +46,6 @@ __all__ = [
     "TupleTypeInfo",
     "TypeInformation",
     "Types",
-    "identity",
 ]
 
 

@@ -11,7 +11,7 @@ from penstock._engine.operators.functions.process import KeyedProcessOperator, P
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_rows import present_keys
 from penstock._engine.state.kinds.typed import typed_broadcast
-from penstock.common.typeinfo import identity
+from penstock.common._typeinfo.base import identity
 from penstock.errors import AbsentAttributeError, StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:

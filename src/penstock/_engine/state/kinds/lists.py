@@ -32,7 +32,7 @@ _LONG: Final = 128
 #: A row of more bytes is not rewritten to add to it, and is measured when it has so many items. Larger ones, of several
 #: pages each, would be most of what an epoch writes, and LMDB searches long for pages that follow each other.
 _LARGE_BYTES: Final = 2_000
-_MEASURED_AT: Final = frozenset({2, 3, 4, 8})
+_MEASURED_AT: Final = frozenset({2, 4, 8})
 
 
 class ListKind(StateKind[ListStateDescriptor]):
@@ -110,8 +110,8 @@ class StoredListState(ListState[Any]):
             elif len(head) + len(values) <= (_LONG if self._key.normal in self._dirty else _most_again(head)):
                 head += values
                 self._head.update(head)
-            else:
-                self._append(self._add_segments(0, head), values)
+            else:  # what is added does not join the items of the row, which may be large
+                self._head.update((self._add_segments(self._add_segments(0, head), values),))
 
     def update(self, values: list[Any]) -> None:
         values = list(values)  # which may be what get() has returned
