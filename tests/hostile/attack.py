@@ -1,8 +1,9 @@
 """Clients that mean harm, in a process of their own; what they sent and what a server did about it is counted.
 
-Usage: python -m tests.hostile.attack HOST:PORT JOB_ID RATE SECONDS SEED; prints what came of it as a line of JSON.
+Usage: python -m tests.hostile.attack HOST:PORT JOB_ID RATE REQUESTS SEED; prints what came of it as a line of JSON.
 
-It attacks this machine alone, with so many threads and connections as stand below, and ends by itself.
+It lasts until its standard input ends and so many requests were sent, however slow the machine is. It attacks this
+machine alone, with so many threads and connections as stand below, and ends by itself.
 """
 
 from __future__ import annotations
@@ -81,12 +82,14 @@ class Attack:
         self._errors: list[BaseException] = []
         self.seen = Seen()
 
-    def run(self, seconds: float) -> Seen:
-        """Attack for a while."""
+    def run(self, requests: int, is_enough: threading.Event) -> Seen:
+        """Attack until it is enough and so many requests were sent."""
         self._start = time.monotonic()
         for thread in self._threads:
             thread.start()
-        self._over.wait(min(seconds, MOST_SECONDS))
+        is_enough.wait(MOST_SECONDS)
+        while self._sent() < requests and time.monotonic() < self._start + MOST_SECONDS and not self._over.wait(0.1):
+            pass
         self._over.set()
         self.seen.seconds = time.monotonic() - self._start
         self.seen.cpu_seconds = time.process_time()
@@ -95,6 +98,10 @@ class Attack:
         if self._errors:
             raise self._errors[0]
         return self.seen
+
+    def _sent(self) -> int:
+        with self._lock:
+            return sum(self.seen.sent.values())
 
     def _attack(self, client: Callable[[], None]) -> None:
         try:
@@ -236,9 +243,11 @@ def _is_whole(answer: bytes) -> bool:
     return bool(end) and length is not None and len(body) >= int(length.group(1))
 
 
-def main(address: str, job_id: str, rate: str, seconds: str, seed: str) -> None:
+def main(address: str, job_id: str, rate: str, requests: str, seed: str) -> None:
     signal.alarm(MOST_SECONDS + 3 * PATIENCE_S)  # it ends, whatever happens
-    print(json.dumps(vars(Attack(address, job_id, float(rate), int(seed)).run(float(seconds)))))
+    is_enough = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), is_enough.set()), daemon=True).start()
+    print(json.dumps(vars(Attack(address, job_id, float(rate), int(seed)).run(int(requests), is_enough))))
 
 
 if __name__ == "__main__":
