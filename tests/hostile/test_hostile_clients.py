@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[2]
 #: The bar is 500 malformed requests a second. So many are sent, because some are not taken for malformed.
 RATE = 700
 BAR = 500
-#: Seconds and checkpoints of an attack beside other tests. A tenth of a processor refuses some 40 requests a second, and
-#: the job in the same process gets what is left: what pace it keeps is asked on a machine of its own.
+#: Seconds and checkpoints of an attack beside other tests. An eighth of a processor refuses some 50 requests a second,
+#: and the job in the same process gets what is left: what pace it keeps is asked on a machine of its own.
 SHORT_S, CHECKPOINTS = 5, 10
 #: What the job keeps of its pace: of the records that its source has for each second (it catches up after slow epochs,
 #: so that for a while there may be more), and of the checkpoints that it made before.
