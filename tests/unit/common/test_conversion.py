@@ -330,12 +330,17 @@ def test_a_row_keeps_its_kind_and_rows_of_one_type_share_their_names() -> None:
     assert rows[0].get_row_kind() is RowKind.DELETE
     assert field_names(rows[0]) is field_names(rows[1]) is field_names(rows[2])
     assert [row.f1 for row in rows] == ["a", "b", "c"]
+    alone = held(PLAIN).value(Row.of_kind(RowKind.DELETE, 1, "a"))
+    assert (repr(alone), alone.get_row_kind()) == (repr(rows[0]), RowKind.DELETE)
 
 
 def test_the_row_that_a_function_returned_keeps_its_names() -> None:
     row = Row(1, "x")
     assert repr(held(PLAIN).block([row])) == "[Row(f0=1, f1='x')]"
-    assert repr(row) == "<Row(1, 'x')>"
+    kept = held(PLAIN).value(row)
+    row[1] = "y"
+    assert repr(kept) == "Row(f0=1, f1='x')"
+    assert repr(row) == "<Row(1, 'y')>"
 
 
 def test_row_types_that_differ_in_names_alone_are_told_apart() -> None:
@@ -393,11 +398,11 @@ def as_typed(field: Any, kind: TypeInformation) -> Any:
 def test_whatever_a_type_takes_comes_back_equal_alone_and_in_a_block(
     typed: tuple[RowTypeInfo, Any], data: st.DataObject
 ) -> None:
-    """A row of the type, one field of which is any value at all."""
+    """A row of the type, one field of which is any value at all, with the names of the type or without any."""
     kind, value = typed
     names, odd = kind.get_field_names(), data.draw(st.sampled_from(ODD))
     spoilt = dict.fromkeys(names) | ({data.draw(st.sampled_from(names)): odd} if names else {})
-    for given_value in (value, spoilt):
+    for given_value in (value, spoilt, Row(*spoilt.values())):
         try:
             alone = held(kind).value(given_value)
         except DeclaredTypeError:

@@ -235,7 +235,11 @@ class _Source:
         converted, indent = f"{name} = {self._constant(convert)}({name})", " " * 8
         if type_info in _CLASSES:
             return f"{indent}if not {self._condition(type_info, name)}: {converted}\n"
-        body = self._check(type_info, name, f"{indent}    ").replace("return False", "raise ValueError")
+        if isinstance(type_info, RowTypeInfo):
+            body = self._row_check(type_info, name, f"{indent}    ", gives_names=True)
+        else:
+            body = self._check(type_info, name, f"{indent}    ")
+        body = body.replace("return False", "raise ValueError")
         return f"{indent}try:\n{body}{indent}except ValueError: {converted}\n"  # see `block`
 
     def ranges(self, ranges: tuple[str, ...]) -> Callable[[list[Any]], bool]:
@@ -286,10 +290,7 @@ class _Source:
         """Return lines that return False where a value is not of its type."""
         match type_info:
             case RowTypeInfo():
-                names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
-                found = self._new("names")
-                head = [f"{found} = {value}._fields", f"if {found} is not {names} and {found} != {names}: return False"]
-                return _lines(indent, value, "Row", [*head, *_fields_fit(f"{value}._values", fields)])
+                return self._row_check(type_info, value, indent)
             case TupleTypeInfo():
                 fields = self._fields(type_info.get_field_types())
                 return _lines(indent, value, "tuple", _fields_fit(value, fields))
@@ -308,6 +309,28 @@ class _Source:
                 return _lines(indent, value, "dict", [f"for {key}, {item} in {value}.items():", inner])
             case _:
                 return f"{indent}if not {self._condition(type_info, value)}: return False\n"
+
+    def _row_check(self, type_info: RowTypeInfo, value: str, indent: str, *, gives_names: bool = False) -> str:
+        """Return lines that return False where a value is no such row; one without names may become one with them."""
+        make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
+        names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
+        found = self._new("names")
+        differs = f"{found} is not {names} and {found} != {names}"
+        checks = [
+            f"{found} = {value}._fields",
+            f"if {f'{found} is not None and ' if gives_names else ''}{differs}: return False",
+            *_fields_fit(f"{value}._values", fields),
+        ]
+        if gives_names:
+            row = self._new("row")
+            values = ", ".join(field for field, _ in fields)
+            checks += [
+                f"if {found} is None:",
+                f"    {row} = bare_row(Row)",
+                f"    {row}._fields, {row}._values, {row}._row_kind = {names}, [{values}], {value}._row_kind",
+                f"    {value} = {row}",
+            ]
+        return _lines(indent, value, "Row", checks)
 
     def _condition(self, type_info: TypeInformation, value: str) -> str:
         """Return an expression that is true where a value is None or of its type."""
