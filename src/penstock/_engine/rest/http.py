@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S: Final = 15.0
 _ANSWER_TIMEOUT_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 30
-#: The maximum number of connections. A process has some 1,000 descriptors, and its jobs need the rest. For a turn of the
-#: loop there may be twice as many: it accepts all that wait before it closes any.
+#: The maximum number of connections. A process has some 1,000 descriptors, and its jobs need the rest. For a turn of
+#: the loop there may be twice as many: it accepts all that wait before it closes any.
 MAX_CONNECTIONS: Final = 256
 #: The limits on the head of a request: its bytes and its lines. Browsers send some 20 lines.
 _MAX_HEAD: Final = 32 << 10
