@@ -70,7 +70,7 @@ WARM_UP = 12
 RECORDS = 50
 #: Of the growth of time over the growth of slots.
 BAR = 1.25
-MAX_PARALLELISM = 4_096
+MAX_PARALLELISM = 1 << 15
 #: So many times memory is looked at.
 LOOKS = 4
 ANSWERS_AT_ONCE = 64
