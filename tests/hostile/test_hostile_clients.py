@@ -154,7 +154,7 @@ def attack(attacked: Victim) -> Iterator[dict[str, Any]]:
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         try:
             yield seen
-            printed, _ = process.communicate(timeout=LIMIT_S)
+            printed, _ = process.communicate(timeout=2 * LIMIT_S)
             assert process.returncode == 0
             seen.update(json.loads(printed))
         finally:
