@@ -129,8 +129,10 @@ def victim(directory: Path, *options: str) -> Iterator[Victim]:
         try:
             assert process.stdout
             job_id = process.stdout.readline().strip()
-            address = re.search(r"http://(\S+)", (directory / "log").read_text())
-            assert address, (directory / "log").read_text()
+            log_text = (directory / "log").read_text
+            assert comes_to(lambda: "http://" in log_text()), log_text()
+            address = re.search(r"http://(\S+)", log_text())
+            assert address
             attacked = Victim(process, directory, address.group(1), job_id)
             assert comes_to(lambda: attacked.checkpoint() > 2)
             yield attacked
