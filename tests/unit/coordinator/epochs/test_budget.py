@@ -178,6 +178,27 @@ def test_epochs_of_a_source_that_waits_for_each_record_do_not_grow(interval_ms: 
     assert lengths[-1] <= (3 * fixed_ms if interval_ms is not None else 10 * fixed_ms)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_epochs_of_a_source_that_is_always_busy_with_what_comes_do_not_grow(seed: int) -> None:
+    """Ten records come each millisecond, also while Python workers start; it takes them as soon as they are there."""
+    planner, dice = BudgetPlanner(1_000, [0]), random.Random(seed)
+    lengths, passed, taken = list[float](), 4_000.0, 0
+    for _ in range(200):
+        budget, fixed = planner.budget(0), dice.randint(130, 230)
+        records = min(budget.records, int(10 * (passed + budget.time_ms)) - taken)
+        reading = budget.time_ms if records < budget.records else records / 1_000
+        acks = [
+            ack(0, 0, io=IOMetrics(records_in=records, bytes_out=records, busy_ms=round(reading))),
+            ack(1, 0, io=IOMetrics(records_in=records, busy_ms=30)),
+        ]
+        lengths.append(reading + 30 + fixed)
+        planner.accepted(acks, epoch_cost(acks, round(lengths[-1]), {0: 0, 1: 1}, 2))
+        taken, passed = taken + records, passed + lengths[-1]
+    assert max(lengths) < 2_500  # once, behind what had waited at the start
+    assert max(lengths[20:]) < 1_300
+    assert min(lengths[20:]) > 700
+
+
 def test_waiting_beside_a_subtask_that_works_made_the_epoch_no_longer() -> None:
     acks = [ack(0, 0, io=IOMetrics(busy_ms=500)), ack(0, 1, io=IOMetrics(busy_ms=10, waited_ms=490))]
     assert epoch_cost(acks, 670, {0: 0}, 2).fixed_ms == 170

@@ -176,8 +176,11 @@ class BudgetPlanner:
         growth = min(growth, _CAREFUL) if cost.opening_ms else growth
         for vertex, part in read.items():
             if part:
-                reading_ms = (self._work_ms + cost.opening_ms) * self._reading_share
-                self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth, reading_ms)
+                before = self._budgets[vertex]
+                # Without this, epochs of sources that read all of their time would become longer by a guess each time.
+                is_guess = self._opening_ms is None and cost.levels_ms[0] <= _HEADROOM * before.time_ms
+                reading_ms = (self._work_ms + (0.0 if is_guess else cost.opening_ms)) * self._reading_share
+                self._budgets[vertex] = self._grown(before, part, growth, reading_ms)
 
     def restarted(self) -> None:
         """Note that the job starts or restarts."""
