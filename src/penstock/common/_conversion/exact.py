@@ -312,7 +312,6 @@ class _Source:
 
     def _row_check(self, type_info: RowTypeInfo, value: str, indent: str, *, gives_names: bool = False) -> str:
         """Return lines that return False where a value is no such row; one without names may become one with them."""
-        make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
         names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
         found = self._new("names")
         differs = f"{found} is not {names} and {found} != {names}"
@@ -322,6 +321,7 @@ class _Source:
             *_fields_fit(f"{value}._values", fields),
         ]
         if gives_names:
+            make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
             row = self._new("row")
             values = ", ".join(field for field, _ in fields)
             checks += [

@@ -177,9 +177,10 @@ class BudgetPlanner:
         for vertex, part in read.items():
             if part:
                 before = self._budgets[vertex]
-                # Without this, epochs of sources that read all of their time would become longer by a guess each time.
-                is_guess = self._opening_ms is None and cost.levels_ms[0] <= _HEADROOM * before.time_ms
-                reading_ms = (self._work_ms + (0.0 if is_guess else cost.opening_ms)) * self._reading_share
+                # A guess gives no time to readers that kept to theirs, or their epochs would grow by it each time.
+                kept_time = cost.levels_ms[0] <= _HEADROOM * before.time_ms
+                opening_ms = 0.0 if self._opening_ms is None and kept_time else cost.opening_ms
+                reading_ms = (self._work_ms + opening_ms) * self._reading_share
                 self._budgets[vertex] = self._grown(before, part, growth, reading_ms)
 
     def restarted(self) -> None:
